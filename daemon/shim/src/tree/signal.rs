@@ -1,0 +1,92 @@
+//! One signal to one process that is certainly the right one.
+
+use std::{io, os::fd::OwnedFd};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, getpgrp, getpid, pidfd_open, pidfd_send_signal},
+};
+
+use super::{Process, stat};
+
+/// What became of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The process got it.
+    Sent,
+    /// The process had ended.
+    Gone,
+    /// Never to such a target: id ≤ 1, ourselves, or a member of our own group.
+    Refused,
+}
+
+/// Opens a pidfd of this very process, which polls as readable once it has ended; `None` when it is gone.
+pub fn open(process: Process) -> io::Result<Option<OwnedFd>> {
+    let Some(pid) = Pid::from_raw(process.pid).filter(|_| process.pid > 1) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let fd = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // Read after the open: if the start time is right now, the descriptor can't mean anybody else.
+    let same = stat::read(process.pid)?.is_some_and(|stat| stat.start_time == process.start_time);
+    Ok(same.then_some(fd))
+}
+
+/// Sends a signal to this very process.
+pub fn send(process: Process, signal: Signal) -> io::Result<Delivery> {
+    if process.pid <= 1 || process.pid == getpid().as_raw_nonzero().get() {
+        return Ok(Delivery::Refused);
+    }
+    let Some(fd) = open(process)? else { return Ok(Delivery::Gone) };
+    let Some(stat) = stat::read(process.pid)? else { return Ok(Delivery::Gone) };
+    if stat.group == getpgrp().as_raw_nonzero().get() {
+        return Ok(Delivery::Refused);
+    }
+    match pidfd_send_signal(fd, signal) {
+        Ok(()) => Ok(Delivery::Sent),
+        Err(Errno::SRCH) => Ok(Delivery::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn own() -> Process {
+        stat::read(getpid().as_raw_nonzero().get()).unwrap().unwrap().process()
+    }
+
+    /// D57
+    #[test]
+    fn init_everybody_and_ourselves_are_never_signalled() {
+        for pid in [-1, 0, 1] {
+            assert_eq!(send(Process { pid, start_time: 0 }, Signal::KILL).unwrap(), Delivery::Refused);
+        }
+        assert_eq!(send(own(), Signal::KILL).unwrap(), Delivery::Refused);
+    }
+
+    /// I5
+    #[test]
+    fn our_own_group_and_recycled_ids_are_never_signalled() {
+        use std::os::unix::process::CommandExt;
+        let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let process = stat::read(child.id().cast_signed()).unwrap().unwrap().process();
+        assert_eq!(send(process, Signal::KILL).unwrap(), Delivery::Refused);
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        assert_eq!(send(process, Signal::KILL).unwrap(), Delivery::Gone);
+
+        let mut other =
+            Command::new("cat").stdin(std::process::Stdio::piped()).process_group(0).spawn().unwrap();
+        let process = stat::read(other.id().cast_signed()).unwrap().unwrap().process();
+        let recycled = Process { start_time: process.start_time + 1, ..process };
+        assert_eq!(send(recycled, Signal::KILL).unwrap(), Delivery::Gone);
+        assert_eq!(send(process, Signal::KILL).unwrap(), Delivery::Sent);
+        assert!(!other.wait().unwrap().success());
+    }
+}

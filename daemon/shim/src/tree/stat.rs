@@ -1,0 +1,83 @@
+//! What `/proc/<pid>/stat` says of a process.
+
+use std::{fs, io};
+
+use super::Process;
+
+/// The fields we need of `/proc/<pid>/stat` (proc_pid_stat(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Process id, field 1.
+    pub pid: i32,
+    /// Parent, field 4.
+    pub parent: i32,
+    /// Process group, field 5.
+    pub group: i32,
+    /// Start time in clock ticks since boot, field 22.
+    pub start_time: u64,
+    /// Whether it has ended and only waits to be reaped, field 3.
+    pub ended: bool,
+}
+
+impl Stat {
+    /// The process this is about.
+    pub fn process(&self) -> Process {
+        Process { pid: self.pid, start_time: self.start_time }
+    }
+}
+
+/// Reads one process; `None` when there is none of that id.
+pub fn read(pid: i32) -> io::Result<Option<Stat>> {
+    let text = match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(text) => text,
+        // ESRCH: it ended between open and read.
+        Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(3) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    parse(&text).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Reads every process that is visible to us; those that end meanwhile are left out.
+pub fn all() -> io::Result<Vec<Stat>> {
+    let mut stats = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        if let Ok(Some(stat)) = read(pid) {
+            stats.push(stat);
+        }
+    }
+    Ok(stats)
+}
+
+fn parse(text: &[u8]) -> Option<Stat> {
+    // The name stands in parentheses and may hold anything, parentheses too: the last one ends it.
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    let pid = std::str::from_utf8(&text[..text.iter().position(|&byte| byte == b' ')?]).ok()?;
+    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X" | "x");
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let start_time = fields.nth(16)?.parse().ok()?;
+    Some(Stat { pid: pid.parse().ok()?, parent, group, start_time, ended })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_full_of_parentheses_is_no_trap() {
+        let text = b"77 (a) Z 1 (x)) S 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 2 3\n";
+        let stat = parse(text).unwrap();
+        assert_eq!(stat, Stat { pid: 77, parent: 5, group: 6, start_time: 987_654, ended: false });
+    }
+
+    #[test]
+    fn a_process_that_never_was_is_absent() {
+        assert_eq!(read(i32::MAX).unwrap(), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! Spawning agents, and saying what a spawn would do.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::Millis;
+use crate::id::{SessionId, TaskId};
+use crate::runner::RunnerKind;
+use crate::task::{Receives, Stdin, Task};
+
+/// Params of `agent.spawn` and `agent.explain`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AgentSpawnParams {
+    /// The work, for an agent with a model.
+    pub prompt: Option<String>,
+    /// The program and its arguments, for a process agent.
+    pub command: Option<Vec<String>>,
+    /// The owning session.
+    pub session_id: Option<SessionId>,
+    /// A line that says what the work is.
+    pub description: Option<String>,
+    /// The agent's definition.
+    pub subagent_type: Option<String>,
+    /// The agent's name.
+    pub name: Option<String>,
+    /// The team that it joins.
+    pub team_name: Option<String>,
+    /// Answer once it runs instead of once it is done.
+    pub run_in_background: Option<bool>,
+    /// `none`, `worktree` or `remote`.
+    pub isolation: Option<String>,
+    /// Paths below which it may write.
+    pub write_scopes: Option<Vec<String>>,
+    /// Continue this agent instead of making one.
+    pub resume_agent_id: Option<TaskId>,
+    /// `false`: keep no record that can be resumed.
+    pub persist: Option<bool>,
+    /// `claude`, `qlogic`, `minimal` or `executor`.
+    pub profile: Option<String>,
+    /// Overrides of the context.
+    pub overrides: Option<serde_json::Map<String, serde_json::Value>>,
+    /// What the child shares with its parent.
+    pub share: Option<Vec<String>>,
+    /// A text that is repeated every turn.
+    pub critical_reminder: Option<String>,
+    /// Labels to find it by.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its system prompt.
+    pub system_prompt: Option<String>,
+    /// Its permission mode.
+    pub permission_mode: Option<String>,
+    /// Its colour.
+    pub color: Option<String>,
+    /// Its working directory; the caller's when absent.
+    pub cwd: Option<String>,
+    /// Its environment, above the base and the session's. Values are never stored.
+    pub env: Option<BTreeMap<String, String>>,
+    /// Its standard input.
+    pub stdin: Option<Stdin>,
+    /// How it takes messages; `poll` when absent.
+    pub receives: Option<Receives>,
+    /// Turns at most.
+    pub max_turns: Option<u32>,
+    /// Tokens at most.
+    pub max_tokens: Option<u64>,
+    /// US dollars at most.
+    pub max_usd: Option<f64>,
+    /// Wall time at most.
+    pub run_timeout_ms: Option<Millis>,
+    /// Memory at most, in bytes.
+    pub max_memory_bytes: Option<u64>,
+    /// Output kept at most, in bytes.
+    pub max_output_bytes: Option<u64>,
+    /// No work before its plan was approved.
+    pub plan_mode_required: Option<bool>,
+    /// The runner; chosen by the other params when absent.
+    pub runner: Option<RunnerKind>,
+    /// Tasks that must complete first.
+    pub after: Option<Vec<String>>,
+    /// The longest wait in the foreground; then the task goes to the background.
+    pub timeout_ms: Option<Millis>,
+    /// See "Creating" in the contract.
+    pub idempotency_key: Option<String>,
+}
+
+/// How a spawn was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SpawnStatus {
+    /// Done, well.
+    Completed,
+    /// Done, badly.
+    Failed,
+    /// Done by a stop.
+    Killed,
+    /// Runs or is queued.
+    AsyncLaunched,
+    /// Runs elsewhere.
+    RemoteLaunched,
+    /// Runs as a team member.
+    TeammateSpawned,
+}
+
+/// Result of `agent.spawn` and `task.resume`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentSpawnResult {
+    /// How the call ended.
+    pub status: SpawnStatus,
+    /// The task.
+    pub task_id: TaskId,
+    /// The task as it stands.
+    pub task: Task,
+    /// The final text, for a call that waited: an id line, then the text (SP-22).
+    pub text: Option<String>,
+    /// What to call next: the names of the methods that read its output and stop it (SP-19).
+    pub hint: Option<String>,
+}
+
+/// Result of `agent.explain`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentExplainResult {
+    /// `teammate`, `background`, `fork` or `sync`.
+    pub route: String,
+    /// Why, in the order of the predicate.
+    pub reasons: Vec<String>,
+    /// The kind of runner.
+    pub runner: RunnerKind,
+    /// The program and its arguments.
+    pub argv: Option<Vec<String>>,
+    /// The working directory.
+    pub cwd: String,
+    /// Names of the environment variables that the program would get.
+    pub env_names: Vec<String>,
+    /// The permission mode.
+    pub permission_mode: String,
+    /// `none`, `worktree` or `remote`.
+    pub isolation: String,
+    /// Whether it would wait for a slot.
+    pub queued: bool,
+}

@@ -1,0 +1,47 @@
+//! The wire of ccagent: every method with its params and result as types, the errors, the ids and the three
+//! framings. One file a noun, named as everywhere else in the project.
+//!
+//! What is not here: rules (in `ccagent-core`) and transport (in the daemon and the client).
+
+#[macro_use]
+pub mod method;
+
+pub mod address;
+pub mod agent;
+pub mod daemon;
+pub mod error;
+pub mod event;
+pub mod framing;
+pub mod id;
+pub mod mailbox;
+pub mod message;
+pub mod notification;
+pub mod openrpc;
+pub mod runner;
+pub mod session;
+pub mod task;
+pub mod team;
+pub mod version;
+
+pub use error::{Error, Kind};
+pub use id::{MessageId, NotificationId, SessionId, TaskId};
+pub use method::{Method, Subscription};
+
+/// Milliseconds since the Unix epoch, or a length of time in milliseconds.
+pub type Millis = u64;
+
+/// Params or result of a method that takes or answers nothing: `{}`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(deny_unknown_fields)]
+pub struct Empty {}
+
+/// How many entries an acknowledgement took.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+pub struct Acked {
+    /// Entries that were acknowledged by this call.
+    pub acked: u64,
+}

@@ -1,0 +1,682 @@
+//! Tasks: entries of the registry, and the calls that read, follow, steer and end them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::id::{SessionId, TaskId};
+use crate::runner::Runner;
+use crate::{Millis, Subscription};
+
+/// What a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// An agent on this machine.
+    LocalAgent,
+    /// Any program as a supervised agent.
+    LocalCommand,
+    /// An agent on another machine.
+    RemoteAgent,
+    /// A team member inside the daemon.
+    InProcessTeammate,
+    /// A memory consolidation run.
+    Dream,
+}
+
+/// Where a task stands. `completed`, `failed` and `killed` are entered once and never left but by a resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Waits for a slot, a predecessor or an unpause.
+    Queued,
+    /// Runs.
+    Running,
+    /// Runs, and waits for what `waitingOn` says.
+    Waiting,
+    /// A teammate between two turns.
+    Idle,
+    /// Ended by itself, well.
+    Completed,
+    /// Ended badly.
+    Failed,
+    /// Ended by a stop.
+    #[serde(alias = "stopped")]
+    Killed,
+    /// The daemon or the machine went away under it.
+    Interrupted,
+}
+
+impl TaskStatus {
+    /// Whether nothing runs any more.
+    pub const fn is_done(self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::Failed | Self::Killed | Self::Interrupted
+        )
+    }
+
+    /// The word on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitKind {
+    /// A question that only a person answers.
+    Ask,
+    /// The right to write somewhere.
+    Lease,
+    /// Descendants that outlive the leader, or predecessors.
+    Children,
+    /// A pause before the next try.
+    Backoff,
+    /// A free place among the running agents.
+    Slot,
+    /// A message.
+    Message,
+}
+
+/// What a task waits for, with the other party's id.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingOn {
+    /// The kind of wait.
+    pub kind: WaitKind,
+    /// What it waits for, by id.
+    pub id: Option<String>,
+    /// When the wait ends by itself.
+    pub until_at: Option<Millis>,
+}
+
+/// How an agent takes messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Receives {
+    /// At its next tool boundary.
+    Turn,
+    /// As a line on its standard input.
+    Stdin,
+    /// Typed into its pane.
+    Pane,
+    /// When it asks.
+    #[default]
+    Poll,
+}
+
+/// What a task's standard input is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Stdin {
+    /// Empty.
+    #[default]
+    Null,
+    /// A pipe that `task.write` feeds.
+    Pipe,
+    /// A terminal of its own.
+    Pty,
+}
+
+/// One thing that an agent did.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Activity {
+    /// When.
+    pub at: Millis,
+    /// The tool.
+    pub tool: String,
+    /// A line for the eye.
+    pub summary: Option<String>,
+}
+
+/// How far a run is.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Input tokens of the newest model answer.
+    pub latest_input_tokens: u64,
+    /// Output tokens so far.
+    pub cumulative_output_tokens: u64,
+    /// Tool calls so far.
+    pub tool_use_count: u64,
+    /// The newest five activities, oldest first.
+    pub recent_activities: Vec<Activity>,
+    /// When it last did anything that we saw.
+    pub last_activity_at: Millis,
+    /// A line for the eye.
+    pub line: Option<String>,
+}
+
+/// What a run used.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Newest input tokens and all output tokens.
+    pub total_tokens: u64,
+    /// All input, cached included, and all output tokens.
+    pub billed_tokens: u64,
+    /// Tool calls.
+    pub tool_uses: u64,
+    /// From the start to the end, in milliseconds.
+    pub duration_ms: u64,
+    /// In US dollars, where prices are known.
+    pub cost_usd: Option<f64>,
+}
+
+/// A git worktree that was made for a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Worktree {
+    /// Its directory.
+    pub path: String,
+    /// Its branch.
+    pub branch: String,
+    /// The commit that it began from.
+    pub head_commit: String,
+}
+
+/// What a run gave.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskResult {
+    /// The final text.
+    pub text: String,
+    /// Set when the text is cut off.
+    pub partial: Option<bool>,
+    /// What is odd about the result.
+    pub warnings: Option<Vec<String>>,
+    /// Kind, agent id, status and counters of the run (RS-16).
+    pub metadata: BTreeMap<String, serde_json::Value>,
+}
+
+/// Why a task failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskError {
+    /// A stable word: `exit`, `signal`, `timeout`, `memory`, `output`, `startFailed`, `dependency`, `shimLost`, …
+    pub kind: String,
+    /// A sentence for a person.
+    pub message: String,
+}
+
+/// How the program ended.
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exit {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// Who stopped a task.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoppedBy {
+    /// The caller's role, or `daemon` for a limit.
+    pub role: String,
+    /// The caller's name.
+    pub name: Option<String>,
+    /// The reason that it gave.
+    pub reason: Option<String>,
+}
+
+/// A task as callers see it.
+#[expect(clippy::struct_excessive_bools, reason = "the contract's shape")]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// What it is.
+    pub kind: TaskKind,
+    /// The session that owns it.
+    pub session_id: SessionId,
+    /// The task that spawned it.
+    pub parent_id: Option<TaskId>,
+    /// The agent's name.
+    pub name: Option<String>,
+    /// The agent's team.
+    pub team_name: Option<String>,
+    /// The agent's definition.
+    pub agent_type: Option<String>,
+    /// A line that says what the work is.
+    pub description: String,
+    /// The work as given.
+    pub prompt: Option<String>,
+    /// The program and its arguments, for a process agent.
+    pub command: Option<Vec<String>>,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What it waits for.
+    pub waiting_on: Option<WaitingOn>,
+    /// Which run of the task this is, from 1.
+    pub attempt: u32,
+    /// Where it runs.
+    pub runner: Runner,
+    /// Its working directory.
+    pub cwd: String,
+    /// Its worktree.
+    pub worktree: Option<Worktree>,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its permission mode.
+    pub permission_mode: String,
+    /// Whether nobody waits for it in the foreground.
+    pub is_backgrounded: bool,
+    /// Whether it is kept in view after its end.
+    pub retain: bool,
+    /// Whether its end was queued as a notification.
+    pub notified: bool,
+    /// When it leaves the live list.
+    pub evict_after_at: Option<Millis>,
+    /// How far it is.
+    pub progress: Progress,
+    /// What it used.
+    pub usage: Usage,
+    /// Where its output is.
+    pub output_file: String,
+    /// Bytes of output so far.
+    pub output_bytes: u64,
+    /// Whether output was dropped at a limit.
+    pub output_truncated: bool,
+    /// How it takes messages.
+    pub receives: Receives,
+    /// What it gave.
+    pub result: Option<TaskResult>,
+    /// Why it failed.
+    pub error: Option<TaskError>,
+    /// How its program ended.
+    pub exit: Option<Exit>,
+    /// Who stopped it.
+    pub stopped_by: Option<StoppedBy>,
+    /// Whether `task.resume` would take it.
+    pub resumable: bool,
+    /// Names of the environment variables that the spawn gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env_names: Vec<String>,
+    /// Labels that the spawn gave.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Tasks that must complete first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TaskId>,
+    /// Asks that wait for an answer.
+    #[serde(default)]
+    pub pending_asks: u32,
+    /// When it was created.
+    pub created_at: Millis,
+    /// When its current attempt started.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// When its record last changed.
+    pub updated_at: Millis,
+}
+
+/// Params of `task.list`. Without `all`, what lives or is still held; with it, the archive too.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskListParams {
+    /// Only this session's.
+    pub session_id: Option<SessionId>,
+    /// Only those in this state.
+    pub status: Option<TaskStatus>,
+    /// Only this kind.
+    pub kind: Option<TaskKind>,
+    /// Only this team's.
+    pub team_name: Option<String>,
+    /// Only children of this task.
+    pub parent_id: Option<String>,
+    /// Only those that have all of these labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Parents before their children, by creation.
+    pub tree: Option<bool>,
+    /// Use the longer hold time of a task panel.
+    pub panel: Option<bool>,
+    /// The archive too.
+    pub all: Option<bool>,
+    /// At most so many; 100 when absent.
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+}
+
+/// Result of `task.list`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskListResult {
+    /// The tasks.
+    pub tasks: Vec<Task>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
+
+/// Params of the calls that name one task: `task.get`, `background`, `foreground`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskGetParams {
+    /// A task id, a unique prefix of one, or a live agent's `name` or `name@team`.
+    pub task_id: String,
+}
+
+/// Whether all or one of the tasks is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitMode {
+    /// Until all are there.
+    #[default]
+    All,
+    /// Until one is there.
+    Any,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitFor {
+    /// Ended and settled.
+    #[default]
+    Done,
+    /// Idle, or done.
+    Idle,
+    /// Waiting, or done.
+    Waiting,
+}
+
+/// Params of `task.wait`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskWaitParams {
+    /// The tasks.
+    pub task_ids: Vec<String>,
+    /// All or any.
+    #[serde(default)]
+    pub mode: WaitMode,
+    /// What is waited for; `done` when absent.
+    pub r#for: Option<WaitFor>,
+    /// The longest wait; none when absent.
+    pub timeout_ms: Option<Millis>,
+}
+
+/// Result of `task.wait`: the asked tasks in the order asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskWaitResult {
+    /// The tasks.
+    pub tasks: Vec<Task>,
+    /// Whether the time ran out first.
+    pub timed_out: bool,
+}
+
+/// Which of a program's streams is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputStream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Params of `task.output`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskOutputParams {
+    /// The task.
+    pub task_id: String,
+    /// Read from this byte; 0 when absent.
+    pub offset: Option<u64>,
+    /// Or the last so many lines.
+    pub tail_lines: Option<u32>,
+    /// Or what was written since then.
+    pub since_at: Option<Millis>,
+    /// Only one stream; both in order of arrival when absent.
+    pub stream: Option<OutputStream>,
+    /// At most so many bytes; 1 MiB when absent.
+    pub max_bytes: Option<u64>,
+    /// Wait until there is something new or the task is done.
+    pub block: Option<bool>,
+    /// The longest wait.
+    pub timeout_ms: Option<Millis>,
+}
+
+/// Result of `task.output`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskOutputResult {
+    /// The output, where it is UTF-8.
+    pub text: Option<String>,
+    /// The output, where it is not.
+    pub base64: Option<String>,
+    /// The byte after what was read.
+    pub next_offset: u64,
+    /// Where the task stands.
+    pub status: TaskStatus,
+    /// Whether output was dropped at a limit.
+    pub truncated: bool,
+}
+
+/// Params of the subscription `task.follow`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskFollowParams {
+    /// The task.
+    pub task_id: String,
+    /// Begin at this byte; at the end when both are absent.
+    pub offset: Option<u64>,
+    /// Or with the last so many lines.
+    pub tail_lines: Option<u32>,
+}
+
+/// The subscription to a task's output; its last item has `done`.
+#[derive(Debug)]
+pub struct TaskFollow;
+
+/// One piece of followed output.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputItem {
+    /// The output, where it is UTF-8.
+    pub text: Option<String>,
+    /// The output, where it is not.
+    pub base64: Option<String>,
+    /// The byte after it.
+    pub next_offset: u64,
+    /// Where the task stands.
+    pub status: TaskStatus,
+    /// Set on the last item: the task is done and all was sent.
+    pub done: Option<bool>,
+}
+
+impl Subscription for TaskFollow {
+    const NAME: &'static str = "task.follow";
+    const UNSUBSCRIBE: &'static str = "task.unfollow";
+    const NOTIFICATION: &'static str = "output";
+    const SUMMARY: &'static str = "Follows a task's output.";
+    type Params = TaskFollowParams;
+    type Item = OutputItem;
+}
+
+/// Params of `task.write`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskWriteParams {
+    /// The task.
+    pub task_id: String,
+    /// What is written to its standard input.
+    #[serde(default)]
+    pub text: String,
+    /// Close the input afterwards.
+    pub eof: Option<bool>,
+}
+
+/// Params of `task.resize`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskResizeParams {
+    /// The task.
+    pub task_id: String,
+    /// Columns of its terminal.
+    pub cols: u16,
+    /// Rows of its terminal.
+    pub rows: u16,
+}
+
+/// Params of `task.stop`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskStopParams {
+    /// The task.
+    pub task_id: String,
+    /// Kill at once.
+    pub force: Option<bool>,
+    /// Time between the request to end and the kill; the config's `task.grace` when absent.
+    pub grace_ms: Option<Millis>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Result of `task.stop`, after the operating system said that the trees are empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskStopResult {
+    /// The task.
+    pub task: Task,
+    /// The tasks below it that were stopped with it.
+    pub descendants: Vec<Task>,
+}
+
+/// Params of `task.stopAll`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskStopAllParams {
+    /// Only this session's.
+    pub session_id: Option<SessionId>,
+    /// The longest wait; the config's `task.stop_all` when absent.
+    pub timeout_ms: Option<Millis>,
+}
+
+/// Result of `task.stopAll`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskStopAllResult {
+    /// Those that ended.
+    pub stopped: Vec<TaskId>,
+    /// Those that did not in time; they are being killed.
+    pub abandoned: Vec<TaskId>,
+}
+
+/// Params of `task.resume`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskResumeParams {
+    /// The task.
+    pub task_id: String,
+    /// The new work.
+    pub prompt: Option<String>,
+    /// A new description; the saved one when absent.
+    pub description: Option<String>,
+    /// Answer at once.
+    pub run_in_background: Option<bool>,
+    /// Environment values for the new run.
+    pub env: Option<BTreeMap<String, String>>,
+    /// The longest wait in the foreground.
+    pub timeout_ms: Option<Millis>,
+    /// See "Creating" in the contract.
+    pub idempotency_key: Option<String>,
+}
+
+/// Params of `task.retain`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskRetainParams {
+    /// The task.
+    pub task_id: String,
+    /// Whether it stays in view after its end.
+    pub retain: bool,
+    /// Or leave the view after so long.
+    pub evict_after_ms: Option<Millis>,
+}
+
+/// Params of `task.remove`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskRemoveParams {
+    /// The task.
+    pub task_id: String,
+    /// Stop it first where it runs.
+    pub force: Option<bool>,
+}
+
+/// Params of `task.prune`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskPruneParams {
+    /// Only what ended so long ago.
+    pub older_ms: Option<Millis>,
+    /// Only say what would go.
+    pub dry_run: Option<bool>,
+}
+
+/// Result of `task.prune`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskPruneResult {
+    /// The tasks that went, with their files.
+    pub removed: Vec<TaskId>,
+}
+
+/// Params of `task.events`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskEventsParams {
+    /// The task.
+    pub task_id: String,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+    /// At most so many; 100 when absent.
+    pub limit: Option<u32>,
+}
+
+/// Result of `task.events`: rows of the task's `events.jsonl`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskEventsResult {
+    /// Rows `{at, …}`, oldest first.
+    pub events: Vec<serde_json::Value>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
