@@ -145,9 +145,7 @@ impl Store {
     }
 
     fn check(&self, write: &Write) -> Result<(), StoreError> {
-        let refuse = |why| {
-            Err(StoreError::Refused { kind: write.kind.into(), id: write.id.clone(), why })
-        };
+        let refuse = |why| Err(StoreError::Refused { kind: write.kind.into(), id: write.id.clone(), why });
         if !self.options.kinds.contains(&write.kind) || write.kind.contains(['/', '\0']) {
             return refuse("the store was not opened for this kind");
         }
@@ -166,7 +164,7 @@ impl Store {
 
     /// The rows of some kinds, for the load at start; blocks.
     ///
-    /// A record that can't be read, and one of a kind that the store was not opened for, is an error and not
+    /// They come in no order. A record that can't be read, and one of a kind that the store was not opened for, is an error and not
     /// skipped. Rows of other kinds are not read at all.
     pub fn rows(&self, kinds: &[&str]) -> Rows<'_> {
         Rows::new(&self.engine, kinds, self.options.kinds)
@@ -178,8 +176,18 @@ impl Store {
     }
 
     /// Rows of a kind behind the id `after`, at most `limit` and fewer when they are large; empty at the end. Blocks.
-    pub fn scan(&self, kind: &str, after: Option<&str>, limit: usize, order: Order) -> Result<Vec<Row>, StoreError> {
-        self.engine.page(kind, after, limit, order)
+    pub fn scan(
+        &self,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+        order: Order,
+    ) -> Result<Vec<Row>, StoreError> {
+        let span = match after {
+            Some(id) => engine::beyond(engine::whole(kind), &codec::head_key(kind, id), order),
+            None => engine::whole(kind),
+        };
+        self.engine.page(span, limit, order)
     }
 
     /// Bytes that the database takes up on the disk, without the exports.

@@ -17,6 +17,7 @@ pub mod mailbox;
 pub mod message;
 pub mod notification;
 pub mod openrpc;
+pub mod place;
 pub mod runner;
 pub mod session;
 pub mod task;

@@ -498,6 +498,18 @@ pub struct TaskFollowParams {
 #[derive(Debug)]
 pub struct TaskFollow;
 
+/// Where a piece of output came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputSource {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+    /// A terminal, which has only one stream.
+    Pty,
+}
+
 /// One piece of followed output.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -507,6 +519,8 @@ pub struct OutputItem {
     pub text: Option<String>,
     /// The output, where it is not.
     pub base64: Option<String>,
+    /// The stream that all of it came from, where that is known.
+    pub stream: Option<OutputSource>,
     /// The byte after it.
     pub next_offset: u64,
     /// Where the task stands.
@@ -534,6 +548,8 @@ pub struct TaskWriteParams {
     /// What is written to its standard input.
     #[serde(default)]
     pub text: String,
+    /// The same for bytes that are not UTF-8; written after `text`.
+    pub base64: Option<String>,
     /// Close the input afterwards.
     pub eof: Option<bool>,
 }

@@ -93,7 +93,9 @@ pub enum ReadError {
 
 /// Reads `claim`; `None` when there is none.
 pub fn read_claim(dir: &Path) -> Result<Option<ClaimRecord>, ReadError> {
-    let Some(claim) = read::<ClaimRecord>(&dir.join(CLAIM))? else { return Ok(None) };
+    let Some(claim) = read::<ClaimRecord>(&dir.join(CLAIM))? else {
+        return Ok(None);
+    };
     check_version(claim.version)?;
     check_pid(claim.shim_pid)?;
     Ok(Some(claim))
@@ -101,7 +103,9 @@ pub fn read_claim(dir: &Path) -> Result<Option<ClaimRecord>, ReadError> {
 
 /// Reads `shim.json`; `None` when there is none.
 pub fn read_shim(dir: &Path) -> Result<Option<ShimRecord>, ReadError> {
-    let Some(shim) = read::<ShimRecord>(&dir.join(SHIM))? else { return Ok(None) };
+    let Some(shim) = read::<ShimRecord>(&dir.join(SHIM))? else {
+        return Ok(None);
+    };
     check_version(shim.version)?;
     check_pid(shim.shim_pid)?;
     if let Some(pid) = shim.pid {
@@ -115,7 +119,9 @@ pub fn read_shim(dir: &Path) -> Result<Option<ShimRecord>, ReadError> {
 
 /// Reads `exit.json`; `None` when the attempt has not ended.
 pub fn read_exit(dir: &Path) -> Result<Option<ExitRecord>, ReadError> {
-    let Some(exit) = read::<ExitRecord>(&dir.join(EXIT))? else { return Ok(None) };
+    let Some(exit) = read::<ExitRecord>(&dir.join(EXIT))? else {
+        return Ok(None);
+    };
     check_version(exit.version)?;
     let ends = usize::from(exit.code.is_some())
         + usize::from(exit.signal.is_some())
@@ -167,7 +173,7 @@ pub fn token_hash(token: &str) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(token.as_bytes()) {
         // Writing to a string can't fail.
-        drop(write!(hex, "{byte:02x}"));
+        write!(hex, "{byte:02x}").ok();
     }
     hex
 }
@@ -216,7 +222,11 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(EXIT)).unwrap();
         assert!(matches!(read_exit(dir.path()), Err(ReadError::Unreadable(_))));
         std::fs::remove_file(dir.path().join(EXIT)).unwrap();
-        for text in ["", "{", "{\"version\":2,\"code\":0,\"endedAt\":1,\"outputBytes\":0,\"outputTruncated\":false,\"stopped\":false,\"forced\":false,\"oom\":false}"] {
+        for text in [
+            "",
+            "{",
+            "{\"version\":2,\"code\":0,\"endedAt\":1,\"outputBytes\":0,\"outputTruncated\":false,\"stopped\":false,\"forced\":false,\"oom\":false}",
+        ] {
             std::fs::write(dir.path().join(EXIT), text).unwrap();
             assert!(matches!(read_exit(dir.path()), Err(ReadError::Corrupt(_))), "{text}");
         }

@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn output_since_a_time_is_never_missed() {
-        let (_dir, index) = index(&[(0, 5_000, Stream::Out), (10, 6_100, Stream::Out), (30, 9_000, Stream::Err)]);
+        let (_dir, index) =
+            index(&[(0, 5_000, Stream::Out), (10, 6_100, Stream::Out), (30, 9_000, Stream::Err)]);
         assert_eq!(index.offset_since(0).unwrap(), Some(0));
         assert_eq!(index.offset_since(6_900).unwrap(), Some(10));
         assert_eq!(index.offset_since(7_000).unwrap(), Some(30));
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn spans_cover_a_range_without_gaps() {
-        let (_dir, index) = index(&[(0, 1, Stream::Out), (10, 1, Stream::Err), (15, 9, Stream::Err), (20, 9, Stream::Out)]);
+        let (_dir, index) =
+            index(&[(0, 1, Stream::Out), (10, 1, Stream::Err), (15, 9, Stream::Err), (20, 9, Stream::Out)]);
         let spans = index.spans(5..25).unwrap();
         let plain: Vec<_> = spans.iter().map(|span| (span.offset, span.len, span.stream)).collect();
         assert_eq!(plain, [(5, 5, Stream::Out), (10, 10, Stream::Err), (20, 5, Stream::Out)]);

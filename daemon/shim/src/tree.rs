@@ -10,7 +10,7 @@ pub mod stat;
 
 use std::{collections::HashMap, io};
 
-pub use marked::{Marked, find_marked, kill_marked, terminate_marked};
+pub use marked::{Marked, TASK_ID, TOKEN, find_marked, kill_marked, terminate_marked};
 pub use signal::{Delivery, open, send};
 
 use stat::Stat;
@@ -65,7 +65,8 @@ mod tests {
     /// D58, D62
     #[test]
     fn a_tree_is_all_that_descends_without_the_dead() {
-        let all = [stat(2, 1, false), stat(3, 2, true), stat(4, 3, false), stat(5, 1, false), stat(6, 4, false)];
+        let all =
+            [stat(2, 1, false), stat(3, 2, true), stat(4, 3, false), stat(5, 1, false), stat(6, 4, false)];
         let pids: Vec<i32> = below(&all, &[2]).iter().map(|stat| stat.pid).collect();
         assert_eq!(pids, [4, 6]);
     }

@@ -1,7 +1,7 @@
 //! What daemon and shim say to each other: one JSON object a line, in both directions.
 //!
-//! [`start`] is spoken once over the shim's stdin and stdout, [`control`] over the attempt's `control` socket for as
-//! long as the shim lives. The token in a hello keeps strangers out; peer uid is checked below it.
+//! A [`StartSpec`] and its [`StartReply`] pass once over the shim's stdin and stdout, [`DaemonLine`] and [`ShimLine`] over
+//! the attempt's `control` socket for as long as the shim lives. The token in a hello keeps strangers out; peer uid is checked below it.
 
 mod control;
 mod exit;

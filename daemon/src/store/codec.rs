@@ -57,7 +57,9 @@ pub(super) fn part_key(head: &[u8], number: u32) -> Vec<u8> {
 
 /// Splits a key of the tree into the value's own key and, for a part, its number.
 pub(super) fn split_key(key: &[u8]) -> Result<(&[u8], Option<u32>), Damage> {
-    let Some(end) = key.iter().position(|byte| *byte == 0) else { return Ok((key, None)) };
+    let Some(end) = key.iter().position(|byte| *byte == 0) else {
+        return Ok((key, None));
+    };
     let number = key[end + 1..].try_into().map_err(|_| Damage::Key)?;
     Ok((&key[..end], Some(u32::from_be_bytes(number))))
 }
@@ -152,7 +154,9 @@ fn seal(key: &[u8], layout: u8, content: &[u8]) -> Vec<u8> {
 /// Checks a record and takes it apart into layout and content.
 fn open<'a>(key: &[u8], record: &'a [u8]) -> Result<(u8, &'a [u8]), Damage> {
     let (body, crc) = record.split_last_chunk().ok_or(Damage::Short(record.len()))?;
-    let [version, layout, content @ ..] = body else { return Err(Damage::Short(record.len())) };
+    let [version, layout, content @ ..] = body else {
+        return Err(Damage::Short(record.len()));
+    };
     if checksum(key, body) != u32::from_le_bytes(*crc) {
         return Err(Damage::Checksum);
     }

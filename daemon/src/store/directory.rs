@@ -59,7 +59,9 @@ fn name_holder(file: &mut File) -> io::Result<()> {
 /// Makes sure that the state directory exists, is ours alone and has room.
 pub(super) fn prepare(dir: &Path) -> Result<(), OpenError> {
     match std::fs::metadata(dir) {
-        Ok(found) if !found.is_dir() => return Err(OpenError::NotADirectory { path: dir.to_path_buf() }),
+        Ok(found) if !found.is_dir() => {
+            return Err(OpenError::NotADirectory { path: dir.to_path_buf() });
+        }
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(dir)?,
         Err(source) => return Err(refused("look at", dir, source)),
@@ -75,10 +77,17 @@ pub(super) fn prepare(dir: &Path) -> Result<(), OpenError> {
     check_room(dir)
 }
 
+/// Creates the directory and what is missing above it, and puts each new name onto the disk.
 fn create(dir: &Path) -> Result<(), OpenError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| refused("create", dir, source))?;
-    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        sync(parent)?;
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|source| refused("create", dir, source))?;
+    for parent in missing.iter().filter_map(|path| path.parent()) {
+        sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
     }
     Ok(())
 }
@@ -149,7 +158,11 @@ pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>, OpenError> {
 /// Bytes that the files directly below a directory take up on the disk.
 pub(super) fn allocated(dir: &Path) -> u64 {
     let paths = entries(dir).unwrap_or_default();
-    paths.iter().filter_map(|path| std::fs::symlink_metadata(path).ok()).map(|found| found.blocks() * 512).sum()
+    paths
+        .iter()
+        .filter_map(|path| std::fs::symlink_metadata(path).ok())
+        .map(|found| found.blocks() * 512)
+        .sum()
 }
 
 pub(super) fn refused(action: &'static str, path: &Path, source: io::Error) -> OpenError {

@@ -6,18 +6,25 @@
 //!
 //! Writing is the committer's, which is the one caller of [`Engine::apply`] and [`Engine::flush`].
 
+mod listing;
+
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::fs::TryLockError;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::codec::{self, Head};
+use super::directory;
 use super::error::{Damage, OpenError, StoreError};
-use super::{Row, directory};
+
+pub use listing::Order;
+pub(super) use listing::{Span, beyond, whole};
 
 /// How long the engine's own thread rests between two rounds of freeing space.
 ///
@@ -25,19 +32,16 @@ use super::{Row, directory};
 /// cache, so an idle daemon should not have five of them a second. Durability does not depend on it.
 const HOUSEKEEPING_MS: u64 = 2000;
 
+/// How long a former handle of the same process may take to let go of the data file.
+const RELEASE_WAIT: Duration = Duration::from_secs(10);
+
 const CACHE_BYTES: u64 = 8 << 20;
 
-/// A page ends after so many bytes of values, so that a listing of large ones stays small in memory.
-const PAGE_BYTES: usize = 4 << 20;
+/// A value's own key in the tree.
+pub(super) type Key = Vec<u8>;
 
-/// Which end a listing starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// By ascending id.
-    Ascending,
-    /// By descending id.
-    Descending,
-}
+/// What a key holds, `None` where it is gone.
+pub(super) type Entry = (Key, Option<Vec<u8>>);
 
 /// One open sled database.
 #[derive(Debug)]
@@ -47,7 +51,7 @@ pub(super) struct Engine {
     /// Held for writing while a batch goes in: a value in parts is read whole, from before or from after.
     turn: RwLock<()>,
     /// The keys that were written since an export began, while one is under way.
-    watched: Mutex<Option<BTreeSet<Vec<u8>>>>,
+    watched: Mutex<Option<BTreeSet<Key>>>,
     failed: watch::Sender<Option<StoreError>>,
 }
 
@@ -55,6 +59,7 @@ impl Engine {
     /// Opens the database at `db`, or creates it; `dir` is what messages name.
     pub(super) fn open(dir: &Path, db: &Path) -> Result<Self, OpenError> {
         remove_unfinished_snapshots(db)?;
+        await_release(dir, &db.join("db"))?;
         let config = sled::Config::new()
             .path(db)
             .mode(sled::Mode::LowSpace)
@@ -74,6 +79,13 @@ impl Engine {
             }),
             Err(source) => Err(OpenError::Broken { path: dir.to_path_buf(), export: None, source }),
         }
+    }
+
+    /// Closes the database at `db` and waits until nothing writes to it any more.
+    pub(super) fn close(self, db: &Path) -> Result<(), OpenError> {
+        let dir = self.dir.clone();
+        drop(self);
+        await_release(&dir, &db.join("db"))
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -105,14 +117,21 @@ impl Engine {
     }
 
     pub(super) fn usable(&self) -> Result<(), StoreError> {
-        self.failed.borrow().as_ref().map_or(Ok(()), |first| Err(StoreError::Failed { cause: Arc::new(first.clone()) }))
+        self.failed
+            .borrow()
+            .as_ref()
+            .map_or(Ok(()), |first| Err(StoreError::Failed { cause: Arc::new(first.clone()) }))
     }
 
     pub(super) fn failure(&self) -> watch::Receiver<Option<StoreError>> {
         self.failed.subscribe()
     }
 
-    pub(super) fn apply(&self, batch: sled::Batch, heads: impl Iterator<Item = Vec<u8>>) -> Result<(), StoreError> {
+    pub(super) fn apply(
+        &self,
+        batch: sled::Batch,
+        heads: impl Iterator<Item = Key>,
+    ) -> Result<(), StoreError> {
         let _turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(watched) = self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             watched.extend(heads);
@@ -126,7 +145,9 @@ impl Engine {
 
     /// How many parts the value under a key has now.
     pub(super) fn parts_of(&self, head: &[u8]) -> Result<u32, StoreError> {
-        let Some(record) = self.guarded(|| self.db.get(head))? else { return Ok(0) };
+        let Some(record) = self.guarded(|| self.db.get(head))? else {
+            return Ok(0);
+        };
         match codec::decode_head(head, &record) {
             Ok(Head::Whole(_)) => Ok(0),
             Ok(Head::Split(parts)) => Ok(parts.count),
@@ -140,7 +161,9 @@ impl Engine {
     }
 
     fn read(&self, head: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(record) = self.guarded(|| self.db.get(head))? else { return Ok(None) };
+        let Some(record) = self.guarded(|| self.db.get(head))? else {
+            return Ok(None);
+        };
         self.value(head, &record).map(Some)
     }
 
@@ -156,68 +179,16 @@ impl Engine {
         codec::join(parts, &found).map_err(|damage| self.damaged(head, damage))
     }
 
-    /// The kinds that have a record, found by jumping from one to the next.
-    pub(super) fn kinds(&self) -> Result<Vec<Box<str>>, StoreError> {
-        let mut kinds = Vec::new();
-        let mut from = Vec::new();
-        while let Some((key, _)) = self.guarded(|| self.db.range(from.clone()..).next().transpose())? {
-            let head = codec::split_key(&key).map_err(|damage| self.damaged(&key, damage))?.0;
-            let (kind, _) = codec::kind_and_id(head).map_err(|damage| self.damaged(&key, damage))?;
-            kinds.push(kind.into());
-            from = kind.as_bytes().to_vec();
-            from.push(b'/' + 1);
-        }
-        Ok(kinds)
-    }
-
-    /// Up to `limit` whole rows of a kind, beyond the id `after` in the given order.
-    pub(super) fn page(
-        &self,
-        kind: &str,
-        after: Option<&str>,
-        limit: usize,
-        order: Order,
-    ) -> Result<Vec<Row>, StoreError> {
-        let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
-        let range = page_range(kind, after, order);
-        let mut found = self.guarded(|| Ok(self.db.range::<Vec<u8>, _>(range)))?;
-        let mut rows = Vec::new();
-        let mut bytes = 0;
-        let mut last: Option<(sled::IVec, u32)> = None;
-        while rows.len() < limit && bytes < PAGE_BYTES {
-            let next = || if order == Order::Ascending { found.next() } else { found.next_back() }.transpose();
-            let Some((key, record)) = self.guarded(next)? else { break };
-            match codec::split_key(&key).map_err(|damage| self.damaged(&key, damage))? {
-                (head, None) => {
-                    let row = self.row(head, &record)?;
-                    bytes += row.value.len();
-                    let parts = if row.value.len() > codec::PART { row.value.len().div_ceil(codec::PART) } else { 0 };
-                    last = Some((key, u32::try_from(parts).unwrap_or(u32::MAX)));
-                    rows.push(row);
-                }
-                // Backwards the parts come first, and the head that they belong to accounts for them.
-                (_, Some(_)) if order == Order::Descending => {}
-                (head, Some(number)) => {
-                    let claimed = last.as_ref().is_some_and(|(key, parts)| &**key == head && number < *parts);
-                    if !claimed {
-                        return Err(self.damaged(head, Damage::StrayPart(number)));
-                    }
-                }
-            }
-        }
-        Ok(rows)
-    }
-
-    fn row(&self, head: &[u8], record: &[u8]) -> Result<Row, StoreError> {
-        let (kind, id) = codec::kind_and_id(head).map_err(|damage| self.damaged(head, damage))?;
-        Ok(Row { kind: kind.into(), id: id.into(), value: self.value(head, record)? })
-    }
-
     pub(super) fn damaged(&self, head: &[u8], damage: Damage) -> StoreError {
         let dir = self.dir.clone();
         match codec::kind_and_id(head) {
             Ok((kind, id)) => StoreError::Damaged { dir, kind: kind.into(), id: id.into(), damage },
-            Err(_) => StoreError::Damaged { dir, kind: "".into(), id: head.escape_ascii().to_string().into(), damage },
+            Err(_) => StoreError::Damaged {
+                dir,
+                kind: "".into(),
+                id: head.escape_ascii().to_string().into(),
+                damage,
+            },
         }
     }
 
@@ -232,13 +203,13 @@ impl Engine {
     }
 
     /// The keys that were written since the last call.
-    pub(super) fn take_watched(&self) -> BTreeSet<Vec<u8>> {
+    pub(super) fn take_watched(&self) -> BTreeSet<Key> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Stops the noting and reads the values of the last keys at one instant, while no batch can go in.
-    pub(super) fn finish_watching(&self) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>, StoreError> {
+    pub(super) fn finish_watching(&self) -> Result<Vec<Entry>, StoreError> {
         let _turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
         let keys = self.watched.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         keys.into_iter().map(|key| self.read(&key).map(|value| (key, value))).collect()
@@ -254,6 +225,36 @@ impl Engine {
     }
 }
 
+/// Waits until a former handle of this process has let go of the data file.
+///
+/// sled's own threads may hold it for a moment after the database was dropped, and sled gives up at once on a file
+/// that is locked. No other process comes into question, as we have the state directory's lock.
+fn await_release(dir: &Path, file: &Path) -> Result<(), OpenError> {
+    let opened = match directory::open_file(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|source| directory::refused("open", file, source))?,
+    };
+    match opened.try_lock() {
+        Ok(()) => return Ok(()),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(source)) => return Err(directory::refused("lock", file, source)),
+    }
+    let (released, waiting) = mpsc::channel();
+    let waiter = std::thread::Builder::new().name("store-wait".to_owned());
+    waiter
+        .spawn(move || {
+            let locked = opened.lock();
+            // Given back before anybody is told.
+            drop(opened);
+            drop(released.send(locked));
+        })
+        .map_err(|source| directory::refused("wait for", file, source))?;
+    match waiting.recv_timeout(RELEASE_WAIT) {
+        Ok(locked) => locked.map_err(|source| directory::refused("lock", file, source)),
+        Err(_) => Err(OpenError::Locked { path: dir.to_path_buf(), holder: None }),
+    }
+}
+
 /// A process that is killed while it opens the database leaves a half snapshot, which the next open would read.
 fn remove_unfinished_snapshots(db: &Path) -> Result<(), OpenError> {
     for path in directory::entries(db)? {
@@ -263,19 +264,6 @@ fn remove_unfinished_snapshots(db: &Path) -> Result<(), OpenError> {
         }
     }
     Ok(())
-}
-
-fn page_range(kind: &str, after: Option<&str>, order: Order) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let first = codec::head_key(kind, "");
-    let mut end = kind.as_bytes().to_vec();
-    end.push(b'/' + 1);
-    match (after, order) {
-        (None, _) => (Bound::Included(first), Bound::Excluded(end)),
-        (Some(id), Order::Ascending) => {
-            (Bound::Excluded(codec::part_key(&codec::head_key(kind, id), u32::MAX)), Bound::Excluded(end))
-        }
-        (Some(id), Order::Descending) => (Bound::Included(first), Bound::Excluded(codec::head_key(kind, id))),
-    }
 }
 
 pub(super) fn panicked(dir: &Path, panic: &(dyn Any + Send)) -> StoreError {

@@ -64,7 +64,7 @@ pub enum StoreError {
         why: &'static str,
     },
     /// The file system has no room left.
-    #[error("no space left for the store in {}; free some and start again: {source}", dir.display())]
+    #[error("no space left for the store in {}; free some and start again", dir.display())]
     DiskFull {
         /// The state directory.
         dir: PathBuf,
@@ -95,10 +95,17 @@ pub enum StoreError {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
+    /// The load at start ended early, because a thread could not be started or panicked.
+    #[error("not all could be read from the store in {}", dir.display())]
+    CutOff {
+        /// The state directory.
+        dir: PathBuf,
+    },
     /// An earlier failure made the store unusable; it has to be opened again.
-    #[error("the store failed before and accepts nothing more: {cause}")]
+    #[error("the store failed before and accepts nothing more")]
     Failed {
         /// The first failure.
+        #[source]
         cause: Arc<StoreError>,
     },
     /// The store was closed while the write was under way, so its fate is unknown.
@@ -278,11 +285,12 @@ pub enum ImportError {
         path: PathBuf,
     },
     /// No export in the state directory is whole.
-    #[error("no whole export in {}{}", dir.display(), last.as_ref().map(|e| format!("; the newest: {e}")).unwrap_or_default())]
+    #[error("no whole export in {}", dir.display())]
     NoExport {
         /// The directory that was searched.
         dir: PathBuf,
         /// What is wrong with the newest one, where there is one.
+        #[source]
         last: Option<Box<ImportError>>,
     },
 }

@@ -63,8 +63,11 @@ pub fn terminate_marked(task_id: &str, token: &str) -> io::Result<Vec<Process>> 
 pub fn kill_marked(task_id: &str, token: &str) -> io::Result<Vec<Process>> {
     let mut reached = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let fresh: Vec<Process> =
-            find_marked(task_id, token)?.found.into_iter().filter(|process| !reached.contains(process)).collect();
+        let fresh: Vec<Process> = find_marked(task_id, token)?
+            .found
+            .into_iter()
+            .filter(|process| !reached.contains(process))
+            .collect();
         if fresh.is_empty() {
             break;
         }

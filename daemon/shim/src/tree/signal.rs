@@ -40,8 +40,12 @@ pub fn send(process: Process, signal: Signal) -> io::Result<Delivery> {
     if process.pid <= 1 || process.pid == getpid().as_raw_nonzero().get() {
         return Ok(Delivery::Refused);
     }
-    let Some(fd) = open(process)? else { return Ok(Delivery::Gone) };
-    let Some(stat) = stat::read(process.pid)? else { return Ok(Delivery::Gone) };
+    let Some(fd) = open(process)? else {
+        return Ok(Delivery::Gone);
+    };
+    let Some(stat) = stat::read(process.pid)? else {
+        return Ok(Delivery::Gone);
+    };
     if stat.group == getpgrp().as_raw_nonzero().get() {
         return Ok(Delivery::Refused);
     }

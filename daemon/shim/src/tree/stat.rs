@@ -44,7 +44,9 @@ pub fn all() -> io::Result<Vec<Stat>> {
     let mut stats = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         if let Ok(Some(stat)) = read(pid) {
             stats.push(stat);
         }

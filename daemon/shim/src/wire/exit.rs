@@ -32,6 +32,7 @@ pub struct StartFailure {
 /// The end of an attempt, written once the whole tree is gone and the output is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts of a record on disk, not a state")]
 pub struct ExitRecord {
     /// Format of this record.
     pub version: u32,

@@ -1,0 +1,156 @@
+//! What every command has at hand: the global options, where the daemon is, and where data goes.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ccagent_client::place::Chosen;
+use ccagent_client::{Client, Error, Place, start};
+use ccagent_proto::daemon::{ClientInfo, DaemonHelloParams};
+use ccagent_proto::{method, place, version};
+use clap::Args;
+
+use crate::exit::{Exit, Stop};
+use crate::output::Output;
+use crate::value;
+
+/// Options that every command takes.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Print one JSON document; a stream prints one a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print each entry by a template, for example '{{.id}} {{.status}}'
+    #[arg(long, global = true, value_name = "TEMPLATE", conflicts_with = "json")]
+    format: Option<String>,
+    /// Print ids only, and nothing for the eye
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more on stderr
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// The daemon's socket: a path, or uds: and a path
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    socket: Option<String>,
+    /// The config file
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The state directory; one of your own is an instance of your own
+    #[arg(long, global = true, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Give up after this time, with exit code 124
+    #[arg(long, global = true, value_name = "DURATION", value_parser = value::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Don't start a daemon where none runs
+    #[arg(long, global = true)]
+    no_start: bool,
+    /// Don't ask before something is destroyed
+    #[arg(short, long, global = true)]
+    yes: bool,
+}
+
+/// The state of one invocation.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) global: Global,
+    pub(crate) out: Output,
+}
+
+impl App {
+    pub(crate) fn new(global: Global) -> anyhow::Result<Self> {
+        let out = Output::new(global.json, global.format.as_deref())
+            .map_err(|why| Stop::new(Exit::USAGE, format!("{why:#}")))?;
+        Ok(Self { global, out })
+    }
+
+    /// Where the daemon is.
+    pub(crate) fn place(&self) -> Result<Place, Error> {
+        Place::find(&Chosen {
+            socket: self.global.socket.clone(),
+            state_dir: self.global.state_dir.clone(),
+            config: self.global.config.clone(),
+        })
+    }
+
+    /// Connects to a daemon that runs: what commands do that only read.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
+        let place = self.place()?;
+        let client = Client::connect(&place.socket).await?;
+        self.introduce(&client, &place).await?;
+        Ok(client)
+    }
+
+    /// Connects, and starts a daemon first where none runs.
+    pub(crate) async fn connect_or_start(&self) -> anyhow::Result<Client> {
+        if self.global.no_start {
+            return self.connect().await;
+        }
+        let place = self.place()?;
+        let (client, started) = start::connect_or_start(&place).await?;
+        if started {
+            self.detail(&format!("started a daemon at {}", place.socket.display()));
+        }
+        self.introduce(&client, &place).await?;
+        Ok(client)
+    }
+
+    /// An agent presents its token, to the daemon that gave it and to no other.
+    async fn introduce(&self, client: &Client, place: &Place) -> anyhow::Result<()> {
+        let own = place::socket_from_env(&|name| std::env::var_os(name));
+        let Some(token) =
+            std::env::var("CCAGENT_TOKEN").ok().filter(|_| own == Ok(Some(place.socket.clone())))
+        else {
+            return Ok(());
+        };
+        let hello = DaemonHelloParams {
+            protocol_version: version::PROTOCOL,
+            client: client_info(),
+            token: Some(token),
+            session_id: None,
+        };
+        client.call::<method::DaemonHello>(hello).await?;
+        Ok(())
+    }
+
+    /// A line for the eye.
+    pub(crate) fn note(&self, line: &str) {
+        if !self.global.quiet {
+            anstream::eprintln!("{line}");
+        }
+    }
+
+    /// A line for the eye of who asked for more.
+    pub(crate) fn detail(&self, line: &str) {
+        if self.global.verbose > 0 {
+            anstream::eprintln!("{line}");
+        }
+    }
+
+    /// Asks before something is destroyed; refuses where nobody can be asked.
+    pub(crate) fn confirm(&self, what: &str) -> anyhow::Result<()> {
+        if self.global.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            let message = format!("this would {what}; say --yes to do so without being asked");
+            return Err(Stop::new(Exit::NEEDS_INPUT, message).into());
+        }
+        let mut screen = anstream::stderr();
+        write!(screen, "This will {what}. Go on? [y/N] ")?;
+        screen.flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            Ok(())
+        } else {
+            Err(Stop::new(Exit::FAILED, "nothing was done").into())
+        }
+    }
+}
+
+/// Who this program is.
+pub(crate) fn client_info() -> ClientInfo {
+    ClientInfo { name: "ccagentctl".into(), version: version::PACKAGE.into(), kind: Some("cli".into()) }
+}

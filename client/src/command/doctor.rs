@@ -1,0 +1,200 @@
+//! `doctor`: whether everything that ccagent needs is as it should be, with advice where it isn't.
+
+mod machine;
+
+use std::path::Path;
+
+use ccagent_client::{Client, Error, Place, start};
+use ccagent_proto::daemon::DaemonStatusResult;
+use ccagent_proto::method::DaemonStatus;
+use ccagent_proto::{Empty, version};
+use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use crate::app::App;
+use crate::exit::Exit;
+use crate::render;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One check.
+#[skip_serializing_none]
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    level: Level,
+    message: String,
+    advice: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+        Self { name, level: Level::Ok, message: message.into(), advice: None }
+    }
+
+    fn warn(name: &'static str, message: impl Into<String>, advice: &str) -> Self {
+        Self { level: Level::Warn, advice: Some(advice.to_owned()), ..Self::ok(name, message) }
+    }
+
+    fn fail(name: &'static str, message: impl Into<String>, advice: &str) -> Self {
+        Self { level: Level::Fail, ..Self::warn(name, message, advice) }
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    checks: &'a [Check],
+}
+
+pub(super) async fn run(app: &App) -> anyhow::Result<Exit> {
+    let place = match app.place() {
+        Ok(place) => place,
+        Err(error) => {
+            let check = Check::fail("config", error.to_string(), "correct the file or the variable");
+            return show(app, &[check]);
+        }
+    };
+    let mut checks = vec![programs(), config(&place).await];
+    let status = daemon(&place, &mut checks).await;
+    checks.extend(machine::directories(&place));
+    let pid = status.as_ref().map(|status| status.pid);
+    checks.extend(machine::surroundings(&place, pid));
+    if let Some(status) = status {
+        checks.extend(
+            status
+                .warnings
+                .iter()
+                .map(|text| Check::warn("daemon", text.clone(), "the daemon says so itself")),
+        );
+    }
+    show(app, &checks)
+}
+
+fn show(app: &App, checks: &[Check]) -> anyhow::Result<Exit> {
+    app.out.list(&Report { checks }, checks, |checks| checks.iter().map(text).collect())?;
+    let failed = checks.iter().any(|check| check.level == Level::Fail);
+    Ok(if failed { Exit::FAILED } else { Exit::OK })
+}
+
+fn text(check: &Check) -> String {
+    let (word, colour) = match check.level {
+        Level::Ok => ("ok  ", anstyle::AnsiColor::Green),
+        Level::Warn => ("warn", anstyle::AnsiColor::Yellow),
+        Level::Fail => ("fail", anstyle::AnsiColor::Red),
+    };
+    let style = colour.on_default();
+    let advice = check
+        .advice
+        .as_ref()
+        .map(|advice| format!("                 {}\n", render::line(advice)))
+        .unwrap_or_default();
+    format!("{style}{word}{style:#} {:<11} {}\n{advice}", check.name, render::line(&check.message))
+}
+
+fn programs() -> Check {
+    let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    if replaced(&own) {
+        return Check::warn("programs", "this program was replaced while it runs", "run the new one");
+    }
+    match start::daemon_program() {
+        Ok(path) => Check::ok("programs", format!("ccagentd is {}", path.display())),
+        Err(error) => Check::fail("programs", error.to_string(), "install ccagentd beside ccagentctl"),
+    }
+}
+
+/// Whether the kernel says of a program's file that it is gone.
+fn replaced(exe: &Path) -> bool {
+    exe.to_string_lossy().ends_with(" (deleted)")
+}
+
+async fn config(place: &Place) -> Check {
+    if !place.config.exists() {
+        return Check::ok("config", format!("{} doesn't exist; defaults hold", place.config.display()));
+    }
+    let Ok(program) = start::daemon_program() else {
+        return Check::warn("config", "not checked", "ccagentd is needed to check it");
+    };
+    let output = tokio::process::Command::new(program)
+        .arg("--config")
+        .arg(&place.config)
+        .arg("--check-config")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .await;
+    match output {
+        Ok(output) if output.status.success() => Check::ok("config", place.config.display().to_string()),
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Check::fail("config", why, "the daemon refuses to start with it")
+        }
+        Err(error) => Check::warn("config", error.to_string(), "ccagentd could not be run"),
+    }
+}
+
+/// Whether a daemon answers, and whether it is the one that is installed.
+async fn daemon(place: &Place, checks: &mut Vec<Check>) -> Option<DaemonStatusResult> {
+    let connected = Client::connect(&place.socket).await;
+    let status = match connected {
+        Ok(client) => client.call::<DaemonStatus>(Empty {}).await,
+        Err(error) => Err(error),
+    };
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => {
+            let message = error.to_string();
+            checks.push(match error {
+                Error::NotRunning { .. } => Check::warn(
+                    "daemon",
+                    message,
+                    "it starts with the first agent, or with: ccagentctl daemon start",
+                ),
+                _ => Check::fail("daemon", message, "see: ccagentctl daemon logs"),
+            });
+            return None;
+        }
+    };
+    checks.push(Check::ok("daemon", format!("pid {} answers at {}", status.pid, status.address)));
+    let restart = "agents go on over a restart: ccagentctl daemon restart";
+    let exe = std::fs::read_link(format!("/proc/{}/exe", status.pid)).unwrap_or_default();
+    checks.push(if status.version != version::PACKAGE {
+        let message = format!("the daemon is {}, this program is {}", status.version, version::PACKAGE);
+        Check::warn("version", message, restart)
+    } else if replaced(&exe) {
+        Check::warn("version", "the daemon's program was replaced since it started", restart)
+    } else {
+        Check::ok("version", format!("both are {}", version::PACKAGE))
+    });
+    if Path::new(&status.state_dir) != place.state_dir {
+        let message = format!("the daemon's is {}, yours is {}", status.state_dir, place.state_dir.display());
+        checks.push(Check::warn("state", message, "CCAGENT_STATE_DIR or the config differ between the two"));
+    }
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// cli.md, `doctor`: a line a check, with advice where it is not well.
+    #[test]
+    fn a_check_that_is_not_well_has_advice() {
+        let well = anstream::adapter::strip_str(&text(&Check::ok("daemon", "runs"))).to_string();
+        assert_eq!(well, "ok   daemon      runs\n");
+        let ill = anstream::adapter::strip_str(&text(&Check::fail("daemon", "gone", "start it"))).to_string();
+        assert_eq!(ill, "fail daemon      gone\n                 start it\n");
+    }
+
+    /// The kernel marks the file of a program that was replaced.
+    #[test]
+    fn a_replaced_program_is_noticed() {
+        assert!(replaced(Path::new("/usr/bin/ccagentd (deleted)")));
+        assert!(!replaced(Path::new("/usr/bin/ccagentd")));
+    }
+}

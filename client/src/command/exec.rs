@@ -1,0 +1,192 @@
+//! `exec`: any program as a supervised agent, in the foreground with its own exit code, or detached.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use ccagent_client::Client;
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::method::{AgentSpawn, TaskStop, TaskWait};
+use ccagent_proto::task::{Stdin, Task, TaskStatus, TaskStopParams, TaskWaitParams};
+
+use crate::app::App;
+use crate::exit::{self, Exit, Stop};
+use crate::follow::From;
+use crate::interactive::{self, DETACH_KEY, Ending, Stake, Wiring};
+use crate::value;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+In the foreground the program's stdout and stderr come out here, Ctrl-C ends it and everything below it, and the exit
+code is its own: 128 and the signal after a signal, 127 when it can't be found, 126 when it can't be executed,
+124 when --timeout ended it. With -t, Ctrl-] leaves it running.")]
+pub(super) struct Args {
+    /// The agent's name, by which it is addressed while it lives
+    #[arg(long)]
+    name: Option<String>,
+    /// The team that it joins
+    #[arg(long)]
+    team: Option<String>,
+    /// A line that says what the work is
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Its working directory; the current one by default
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// A variable of its environment; a name alone takes the value from here
+    #[arg(long, value_name = "K=V", value_parser = value::pair)]
+    env: Vec<(String, String)>,
+    /// A file with a K=V a line
+    #[arg(long, value_name = "FILE")]
+    env_file: Vec<PathBuf>,
+    /// Start it once this agent completed; more than one may be named
+    #[arg(long, value_name = "ID")]
+    after: Vec<String>,
+    /// A label to find it by
+    #[arg(long, value_name = "K=V", value_parser = value::label)]
+    label: Vec<(String, String)>,
+    /// Memory at most, for it and everything below it
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    max_memory: Option<u64>,
+    /// Output kept at most
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    max_output: Option<u64>,
+    /// The session that owns it
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Print its id and leave it running
+    #[arg(short, long)]
+    detach: bool,
+    /// Give it this stdin
+    #[arg(short, long)]
+    interactive: bool,
+    /// Give it a terminal of its own
+    #[arg(short, long)]
+    tty: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub(super) command: Vec<String>,
+}
+
+pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
+    let (detach, stdin, pty) = (args.detach, args.interactive || args.tty, args.tty);
+    if detach && args.interactive {
+        let message = "-i needs the foreground; leave out -d, or attach later";
+        return Err(Stop::new(Exit::USAGE, message).into());
+    }
+    let params = params(app, args)?;
+    let client = Arc::new(app.connect_or_start().await?);
+    let spawned = client.call::<AgentSpawn>(params).await?;
+    let task = spawned.task;
+    if detach {
+        announce(app, &task)?;
+        return Ok(Exit::OK);
+    }
+    if task.status == TaskStatus::Queued {
+        app.note(&format!("{} is queued", task.id));
+    }
+    app.detail(&format!("{} runs", task.id));
+    let wiring = Wiring {
+        task: task.id.to_string(),
+        from: From::Byte(0),
+        stdin,
+        pty,
+        detach_key: DETACH_KEY,
+        stake: Stake::Owner,
+    };
+    let ending = interactive::run(app, &client, wiring).await;
+    if ending.as_ref().is_err_and(interactive::is_closed) {
+        app.note(&format!("the agent goes on; see it again with: ccagentctl attach {}", task.id));
+    }
+    finish(app, &client, &task, ending?).await
+}
+
+fn params(app: &App, args: Args) -> anyhow::Result<AgentSpawnParams> {
+    let cwd = match &args.cwd {
+        Some(dir) => std::path::absolute(dir)?,
+        None => std::env::current_dir().context("the current directory is gone")?,
+    };
+    let mut env = BTreeMap::new();
+    for file in &args.env_file {
+        let usage = |why: String| Stop::new(Exit::USAGE, format!("{}: {why}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|why| usage(why.to_string()))?;
+        env.extend(value::pairs_of_file(&text).map_err(usage)?);
+    }
+    env.extend(args.env);
+    let stdin = match (args.tty, args.interactive) {
+        (true, _) => Some(Stdin::Pty),
+        (false, true) => Some(Stdin::Pipe),
+        (false, false) => None,
+    };
+    Ok(AgentSpawnParams {
+        command: Some(args.command),
+        session_id: args.session.as_deref().map(Into::into),
+        description: args.description,
+        name: args.name,
+        team_name: args.team,
+        run_in_background: Some(true),
+        labels: some(args.label.into_iter().collect::<BTreeMap<_, _>>(), BTreeMap::is_empty),
+        cwd: Some(cwd.to_str().context("the directory's name is not UTF-8")?.to_owned()),
+        env: some(env, BTreeMap::is_empty),
+        stdin,
+        run_timeout_ms: app.global.timeout.map(value::millis),
+        max_memory_bytes: args.max_memory,
+        max_output_bytes: args.max_output,
+        after: some(args.after, Vec::is_empty),
+        ..AgentSpawnParams::default()
+    })
+}
+
+/// What is empty stays away from the wire.
+fn some<T>(value: T, is_empty: impl Fn(&T) -> bool) -> Option<T> {
+    Some(value).filter(|value| !is_empty(value))
+}
+
+/// The id on stdout, and what can be done with it on stderr.
+pub(super) fn announce(app: &App, task: &Task) -> anyhow::Result<()> {
+    app.out.one(task, |task| task.id.to_string())?;
+    let id = task.id;
+    app.note(&format!("  ccagentctl logs -f {id}\n  ccagentctl wait {id}\n  ccagentctl stop {id}"));
+    Ok(())
+}
+
+/// The exit code of a foreground run, once its connection to this terminal ended.
+async fn finish(app: &App, client: &Client, task: &Task, ending: Ending) -> anyhow::Result<Exit> {
+    let signal = match ending {
+        Ending::Detached => {
+            app.note(&format!("\nleft running; come back with: ccagentctl attach {}", task.id));
+            return Ok(Exit::OK);
+        }
+        Ending::Signalled(exit) => return Ok(exit),
+        Ending::OutputGone => {
+            let params = TaskStopParams {
+                task_id: task.id.to_string(),
+                reason: Some("its output has no reader".into()),
+                ..TaskStopParams::default()
+            };
+            client.call::<TaskStop>(params).await.ok();
+            return Ok(Exit::BROKEN_PIPE);
+        }
+        Ending::Done(signal) => signal,
+    };
+    let params = TaskWaitParams { task_ids: vec![task.id.to_string()], ..TaskWaitParams::default() };
+    let done = client.call::<TaskWait>(params).await?;
+    let task = done.tasks.into_iter().next().context("the daemon forgot the task")?;
+    if let Some(exit) = signal.filter(|_| task.status == TaskStatus::Killed) {
+        return Ok(exit);
+    }
+    explain(app, &task);
+    Ok(exit::of_run(&task))
+}
+
+/// Says why a run ended, where its exit code alone doesn't.
+fn explain(app: &App, task: &Task) {
+    if let Some(by) = &task.stopped_by {
+        let who = by.name.as_deref().unwrap_or(&by.role);
+        let why = by.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        app.note(&crate::render::line(&format!("stopped by {who}{why}")));
+    } else if let Some(error) = task.error.as_ref().filter(|error| error.kind != "exit") {
+        app.note(&crate::render::line(&error.message));
+    }
+}

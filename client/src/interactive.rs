@@ -1,0 +1,292 @@
+//! This terminal as the terminal of a task: what the task prints comes out here, what is typed goes in, and signals
+//! do what the command at hand wants of them.
+//!
+//! ```text
+//!            ┌─ output ended ──▶ Done
+//! running ───┼─ detach key ────▶ Detached
+//!            ├─ stdout is gone ▶ OutputGone
+//!            └─ signal ── owner: first asks the task to end, second kills it, third ▶ Signalled
+//!                       └ guest: ▶ Signalled
+//! ```
+
+use std::io;
+use std::sync::Arc;
+
+use base64::Engine;
+use ccagent_client::{Client, Error};
+use ccagent_proto::method::{TaskResize, TaskStop, TaskWrite};
+use ccagent_proto::task::{OutputItem, OutputSource, TaskResizeParams, TaskStopParams, TaskWriteParams};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::app::App;
+use crate::exit::Exit;
+use crate::follow::{self, Follow, From};
+use crate::terminal::{self, Raw};
+
+/// Ctrl-].
+pub(crate) const DETACH_KEY: u8 = 0x1d;
+
+/// How much of stdin is sent in one call.
+const CHUNK: usize = 32 * 1024;
+
+/// Whose terminal this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stake {
+    /// The task was started here: signals end it.
+    Owner,
+    /// It runs by itself: signals end only this view.
+    Guest,
+}
+
+/// What a task is connected to.
+#[derive(Debug)]
+pub(crate) struct Wiring {
+    /// The task.
+    pub(crate) task: String,
+    /// Where its output begins here.
+    pub(crate) from: From,
+    /// Whether stdin goes to it.
+    pub(crate) stdin: bool,
+    /// Whether it has a terminal of its own.
+    pub(crate) pty: bool,
+    /// The key that ends the view of a terminal.
+    pub(crate) detach_key: u8,
+    /// Whose terminal this is.
+    pub(crate) stake: Stake,
+}
+
+/// Why the connection to a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The task is done and its output was all shown; after a signal from here, with the code of that signal.
+    Done(Option<Exit>),
+    /// The detach key.
+    Detached,
+    /// Nobody reads stdout any more.
+    OutputGone,
+    /// A signal, with its exit code.
+    Signalled(Exit),
+}
+
+/// Connects this terminal to a task until one of the endings.
+pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyhow::Result<Ending> {
+    let raw = if wiring.pty && wiring.stdin { Raw::enter()? } else { None };
+    let mut signals = Signals::new()?;
+    let follow = Follow::begin(client.clone(), &wiring.task, wiring.from).await?;
+    let mut output = tokio::spawn(show(follow));
+    let detach_key = raw.is_some().then_some(wiring.detach_key);
+    let mut input = tokio::spawn(forward(client.clone(), wiring.task.clone(), detach_key, wiring.stdin));
+    let mut typing = true;
+    if wiring.pty {
+        resize(client, &wiring.task).await;
+    }
+    let mut signalled = None;
+    loop {
+        tokio::select! {
+            shown = &mut output => return match shown? {
+                Ok(()) => Ok(Ending::Done(signalled)),
+                Err(error) if is_broken_pipe(&error) => Ok(Ending::OutputGone),
+                Err(error) => Err(error),
+            },
+            typed = &mut input, if typing => {
+                typing = false;
+                if typed?? == Typed::DetachKey {
+                    return Ok(Ending::Detached);
+                }
+            }
+            received = signals.next() => match received {
+                Received::Resized if wiring.pty => resize(client, &wiring.task).await,
+                Received::Resized => {}
+                Received::End(exit) if wiring.stake == Stake::Guest => return Ok(Ending::Signalled(exit)),
+                Received::End(exit) => match signalled.replace(exit) {
+                    None => end(app, client, &wiring.task, false),
+                    Some(_) if signals.count < 3 => end(app, client, &wiring.task, true),
+                    Some(_) => return Ok(Ending::Signalled(exit)),
+                },
+            },
+        }
+    }
+}
+
+/// Asks a task to end, or kills it, without waiting for the answer: its output says when it is over.
+fn end(app: &App, client: &Arc<Client>, task: &str, force: bool) {
+    app.note(if force { "\rkilling it" } else { "\rstopping it; once more kills it" });
+    let client = client.clone();
+    let params = TaskStopParams {
+        task_id: task.to_owned(),
+        force: force.then_some(true),
+        reason: Some("interrupted at the terminal".into()),
+        ..TaskStopParams::default()
+    };
+    tokio::spawn(async move { client.call::<TaskStop>(params).await });
+}
+
+/// Tells the task's terminal how large this one is; a task without a terminal refuses, which is all right.
+async fn resize(client: &Client, task: &str) {
+    if let Some((cols, rows)) = terminal::size() {
+        let params = TaskResizeParams { task_id: task.to_owned(), cols, rows };
+        client.call::<TaskResize>(params).await.ok();
+    }
+}
+
+/// Prints output as it comes, each stream to its own.
+async fn show(mut follow: Follow) -> anyhow::Result<()> {
+    while let Some(item) = follow.next().await? {
+        print(item).await?;
+    }
+    Ok(())
+}
+
+/// Prints one piece of output as it is.
+pub(crate) async fn print(item: OutputItem) -> anyhow::Result<()> {
+    let bytes = follow::bytes(item.text, item.base64)?;
+    match item.stream {
+        Some(OutputSource::Err) => {
+            let mut stderr = tokio::io::stderr();
+            stderr.write_all(&bytes).await?;
+            stderr.flush().await?;
+        }
+        Some(OutputSource::Out | OutputSource::Pty) | None => {
+            let mut stdout = tokio::io::stdout();
+            stdout.write_all(&bytes).await?;
+            stdout.flush().await?;
+        }
+    }
+    Ok(())
+}
+
+/// How the forwarding of stdin ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Typed {
+    End,
+    DetachKey,
+}
+
+/// Sends stdin to a task until its end, the detach key, or the task's end.
+async fn forward(
+    client: Arc<Client>,
+    task: String,
+    detach_key: Option<u8>,
+    wanted: bool,
+) -> anyhow::Result<Typed> {
+    if !wanted {
+        return Ok(Typed::End);
+    }
+    let mut stdin = tokio::io::stdin();
+    let mut buffer = vec![0; CHUNK];
+    let mut rest = Vec::new();
+    loop {
+        let count = stdin.read(&mut buffer).await?;
+        let read = &buffer[..count];
+        let key = detach_key.and_then(|key| read.iter().position(|byte| *byte == key));
+        rest.extend_from_slice(&read[..key.unwrap_or(count)]);
+        let eof = count == 0;
+        let params = chunk(&mut rest, eof, &task);
+        if (eof || !params.text.is_empty() || params.base64.is_some())
+            && client.call::<TaskWrite>(params).await.is_err()
+        {
+            // It has ended, or closed its input: what is typed from now on has no reader.
+            return Ok(Typed::End);
+        }
+        if key.is_some() {
+            return Ok(Typed::DetachKey);
+        }
+        if eof {
+            return Ok(Typed::End);
+        }
+    }
+}
+
+/// Takes what can be sent: text up to the last whole character, bytes where it is no text.
+fn chunk(rest: &mut Vec<u8>, eof: bool, task: &str) -> TaskWriteParams {
+    let mut params =
+        TaskWriteParams { task_id: task.to_owned(), eof: eof.then_some(true), ..TaskWriteParams::default() };
+    let cut = match std::str::from_utf8(rest) {
+        Ok(_) => Some(rest.len()),
+        Err(error) if error.error_len().is_none() && !eof => Some(error.valid_up_to()),
+        Err(_) => None,
+    };
+    let whole = rest.drain(..cut.unwrap_or(rest.len())).collect::<Vec<u8>>();
+    match (cut, String::from_utf8(whole)) {
+        (Some(_), Ok(text)) => params.text = text,
+        (_, Ok(text)) => params.base64 = Some(base64::engine::general_purpose::STANDARD.encode(text)),
+        (_, Err(error)) => {
+            params.base64 = Some(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()));
+        }
+    }
+    params
+}
+
+/// What the system told us.
+#[derive(Clone, Copy, Debug)]
+enum Received {
+    Resized,
+    End(Exit),
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    resized: Signal,
+    /// How many asked for an end.
+    count: u32,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            resized: signal(SignalKind::window_change())?,
+            count: 0,
+        })
+    }
+
+    async fn next(&mut self) -> Received {
+        let received = tokio::select! {
+            _ = self.interrupt.recv() => Received::End(Exit::INTERRUPTED),
+            _ = self.terminate.recv() => Received::End(Exit::TERMINATED),
+            _ = self.hangup.recv() => Received::End(Exit(129)),
+            _ = self.resized.recv() => Received::Resized,
+        };
+        self.count += u32::from(matches!(received, Received::End(_)));
+        received
+    }
+}
+
+/// Whether an error only says that a reader of ours went away.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Whether the connection is what failed.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<Error>(), Some(Error::Closed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// cli.md, `exec -i`: a character that was cut in two by a read arrives whole; what is no text goes as bytes.
+    #[test]
+    fn input_is_cut_between_characters() {
+        let mut rest = "aä".as_bytes()[..2].to_vec();
+        assert_eq!(chunk(&mut rest, false, "t").text, "a");
+        assert_eq!(rest, [0xc3]);
+        rest.push(0xa4);
+        assert_eq!(chunk(&mut rest, false, "t").text, "ä");
+        rest.extend([0xff, b'x']);
+        let bytes = chunk(&mut rest, false, "t");
+        assert_eq!((bytes.text.as_str(), bytes.base64.as_deref()), ("", Some("/3g=")));
+        rest.push(0xc3);
+        let last = chunk(&mut rest, true, "t");
+        assert_eq!((last.eof, last.base64.as_deref()), (Some(true), Some("ww==")));
+    }
+}

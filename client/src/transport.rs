@@ -1,0 +1,57 @@
+//! One JSON text a line over the Unix socket, as a transport for jsonrpsee's client.
+
+use std::io;
+use std::path::Path;
+
+use futures_util::{SinkExt, StreamExt};
+use jsonrpsee::core::client::{ReceivedMessage, TransportReceiverT, TransportSenderT};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
+
+/// The longest line that is taken: twice the daemon's frame limit, since results may be larger than requests.
+const LONGEST_LINE: usize = 32 << 20;
+
+/// The half that writes.
+#[derive(Debug)]
+pub(crate) struct Sender(FramedWrite<OwnedWriteHalf, LinesCodec>);
+
+/// The half that reads.
+#[derive(Debug)]
+pub(crate) struct Receiver(FramedRead<OwnedReadHalf, LinesCodec>);
+
+/// Connects to a socket.
+pub(crate) async fn connect(path: &Path) -> io::Result<(Sender, Receiver)> {
+    Ok(halves(UnixStream::connect(path).await?))
+}
+
+/// Takes a connected stream.
+pub(crate) fn halves(stream: UnixStream) -> (Sender, Receiver) {
+    let (read, write) = stream.into_split();
+    let codec = LinesCodec::new_with_max_length(LONGEST_LINE);
+    (Sender(FramedWrite::new(write, codec.clone())), Receiver(FramedRead::new(read, codec)))
+}
+
+impl TransportSenderT for Sender {
+    type Error = LinesCodecError;
+
+    async fn send(&mut self, message: String) -> Result<(), Self::Error> {
+        self.0.send(message).await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        SinkExt::<String>::close(&mut self.0).await
+    }
+}
+
+impl TransportReceiverT for Receiver {
+    type Error = LinesCodecError;
+
+    // jsonrpsee drops this future and asks again; `FramedRead` keeps what it has read in between.
+    async fn receive(&mut self) -> Result<ReceivedMessage, Self::Error> {
+        match self.0.next().await {
+            Some(line) => line.map(ReceivedMessage::Text),
+            None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The state, and the one function that changes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ccagent_proto::method::{Request, Response};
+use ccagent_proto::{Empty, Error, Kind, MessageId, Millis, NotificationId, SessionId, TaskId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::caller::{Caller, Who};
+use crate::cx::Cx;
+use crate::idempotency::{Key, Seen, Use};
+use crate::input::Input;
+use crate::limits::Limits;
+use crate::mailbox::Mail;
+use crate::record::Counter;
+use crate::session::Pause;
+use crate::table::Table;
+use crate::task::{Archived, Past, Tasks};
+use crate::{message, notification, session, team};
+
+/// All that the rules know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Core {
+    /// Bounds and times.
+    pub limits: Limits,
+    pub(crate) counters: Table<Counter>,
+    pub(crate) sessions: Table<session::Row>,
+    /// Live and held tasks.
+    pub(crate) tasks: Tasks,
+    pub(crate) archive: Table<Archived>,
+    pub(crate) archive_order: BTreeSet<(Millis, TaskId)>,
+    pub(crate) notifications: Table<notification::Row>,
+    pub(crate) messages: Table<message::Row>,
+    pub(crate) mail: Mail,
+    pub(crate) teams: Table<team::Row>,
+    pub(crate) keys: Table<Key>,
+    pub(crate) key_order: BTreeMap<u64, String>,
+    pub(crate) live: Live,
+    /// Whether the daemon is stopping: nothing new starts.
+    pub(crate) closing: bool,
+}
+
+/// What a restart forgets: it concerns connections and memory of this daemon's life.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Live {
+    /// Connections that wait for a task in the foreground.
+    pub(crate) foreground: BTreeMap<TaskId, u64>,
+    /// Connections that hold a message.
+    pub(crate) handed: BTreeMap<MessageId, u64>,
+    /// Connections that hold a notification.
+    pub(crate) noted: BTreeMap<NotificationId, u64>,
+    /// Where the edge keeps a task's environment values.
+    pub(crate) task_vaults: BTreeMap<TaskId, u64>,
+    /// Where the edge keeps a session's environment values.
+    pub(crate) session_vaults: BTreeMap<SessionId, u64>,
+    /// Members that are or were there, by team and name.
+    pub(crate) present: BTreeMap<(Arc<str>, Arc<str>), team::Seen>,
+}
+
+impl Core {
+    /// A core that knows nothing.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            tasks: Tasks::new(&limits),
+            limits,
+            counters: Table::default(),
+            sessions: Table::default(),
+            archive: Table::default(),
+            archive_order: BTreeSet::new(),
+            notifications: Table::default(),
+            messages: Table::default(),
+            mail: Mail::default(),
+            teams: Table::default(),
+            keys: Table::default(),
+            key_order: BTreeMap::new(),
+            live: Live::default(),
+            closing: false,
+        }
+    }
+
+    /// Takes one input. On `Err` nothing changed and nothing is to be stored or done (L1).
+    ///
+    /// # Errors
+    /// What the contract lists for the call.
+    pub fn apply(&mut self, cx: &mut Cx<'_>, input: Input) -> Result<Option<Response>, Error> {
+        match input {
+            Input::Call(caller, request) => self.call(cx, &caller, request).map(Some),
+            Input::Disconnected(conn) => {
+                self.disconnected(cx, conn);
+                Ok(None)
+            }
+            Input::Runner(event) => {
+                self.runner_event(cx, event);
+                Ok(None)
+            }
+            Input::Thaw(past) => {
+                self.thaw(cx, *past);
+                Ok(None)
+            }
+            Input::Closing => {
+                self.closing = true;
+                Ok(None)
+            }
+            Input::Tick => {
+                self.tick(cx);
+                Ok(None)
+            }
+        }
+    }
+
+    /// When a `Tick` is due.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let keys = self.oldest_key().map(|key| key.at + self.limits.key_ms);
+        [self.tasks.next_deadline(), self.archive_deadline(), keys].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, cx: &mut Cx<'_>) {
+        for id in self.tasks.due(cx.now) {
+            self.due(cx, id);
+        }
+        self.prune_archive(cx);
+        self.expire_keys(cx);
+    }
+
+    fn disconnected(&mut self, cx: &mut Cx<'_>, conn: u64) {
+        self.take_back(cx, conn);
+        self.absent(cx, conn);
+        self.live.noted.retain(|_, holder| *holder != conn);
+        let waited: Vec<TaskId> =
+            self.live.foreground.iter().filter(|(_, holder)| **holder == conn).map(|(id, _)| *id).collect();
+        for id in waited {
+            self.move_to_background(cx, id);
+        }
+    }
+
+    fn call(&mut self, cx: &mut Cx<'_>, caller: &Caller, request: Request) -> Result<Response, Error> {
+        self.admit(caller, &request)?;
+        let used = match self.seen_key(cx, caller, &request)? {
+            Repeat::Answer(response) => return Ok(response),
+            Repeat::First(used) => used,
+        };
+        let response = self.dispatch(cx, caller, request)?;
+        if let Who::Member { team, name } = &caller.who {
+            self.seen(team, name, cx.now);
+        }
+        if let Some(used) = used {
+            let answer = answer_of(&response)?;
+            self.remember(cx, used, answer);
+        }
+        Ok(response)
+    }
+
+    fn dispatch(&mut self, cx: &mut Cx<'_>, caller: &Caller, request: Request) -> Result<Response, Error> {
+        let now = cx.now;
+        Ok(match request {
+            Request::SessionOpen(p) => Response::SessionOpen(self.session_open(cx, caller, p)?),
+            Request::SessionList(p) => Response::SessionList(self.session_list(&p)?),
+            Request::SessionGet(p) => Response::SessionGet(self.session_get(&p)?),
+            Request::SessionClose(p) => Response::SessionClose(self.session_close(cx, caller, &p)?),
+            Request::SessionPause(p) => Response::SessionPause(self.session_pause(cx, &p, Pause::On)?),
+            Request::SessionUnpause(p) => Response::SessionUnpause(self.session_pause(cx, &p, Pause::Off)?),
+            Request::AgentSpawn(p) => Response::AgentSpawn(self.agent_spawn(cx, caller, p)?),
+            Request::AgentExplain(p) => Response::AgentExplain(self.agent_explain(caller, &p)?),
+            Request::TaskList(p) => Response::TaskList(self.task_list(now, caller, &p)?),
+            Request::TaskGet(p) => Response::TaskGet(self.task_get(now, caller, &p.task_id)?),
+            Request::TaskWait(p) => Response::TaskWait(self.task_wait(now, caller, &p)?),
+            Request::TaskStop(p) => Response::TaskStop(self.task_stop(cx, caller, &p)?),
+            Request::TaskStopAll(p) => Response::TaskStopAll(self.task_stop_all(cx, caller, &p)?),
+            Request::TaskResume(p) => Response::TaskResume(self.task_resume(cx, caller, p)?),
+            Request::TaskBackground(p) => Response::TaskBackground(self.task_background(cx, caller, &p)?),
+            Request::TaskForeground(p) => Response::TaskForeground(self.task_foreground(cx, caller, &p)?),
+            Request::TaskRetain(p) => Response::TaskRetain(self.task_retain(cx, caller, &p)?),
+            Request::TaskRemove(p) => Response::TaskRemove(self.task_remove(cx, caller, &p)?),
+            Request::TaskPrune(p) => Response::TaskPrune(self.task_prune(cx, &p)),
+            Request::NotificationList(p) => Response::NotificationList(self.notification_list(caller, &p)?),
+            Request::NotificationNext(p) => Response::NotificationNext(self.notification_next(caller, &p)?),
+            Request::NotificationAck(p) => Response::NotificationAck(self.notification_ack(cx, caller, &p)?),
+            Request::MessageSend(p) => Response::MessageSend(self.message_send(cx, caller, p)?),
+            Request::MessageRoute(p) => Response::MessageRoute(self.message_route(caller, &p)?),
+            Request::MessageDeliver(p) => Response::MessageDeliver(self.message_deliver(cx, caller, p)?),
+            Request::MailboxRead(p) => Response::MailboxRead(self.mailbox_read(caller, &p)?),
+            Request::MailboxPoll(p) => Response::MailboxPoll(self.mailbox_poll(cx, caller, &p)?),
+            Request::MailboxAck(p) => Response::MailboxAck(self.mailbox_ack(cx, caller, &p)?),
+            Request::TeamCreate(p) => Response::TeamCreate(self.team_create(cx, caller, p)?),
+            Request::TeamGet(p) => Response::TeamGet(self.team_get(now, caller, &p.name)?),
+            Request::TeamList(p) => Response::TeamList(self.team_list(now, caller, &p)?),
+            Request::TeamDelete(p) => Response::TeamDelete(self.team_delete(cx, caller, &p)?),
+            Request::TeamJoin(p) => Response::TeamJoin(self.team_join(cx, caller, p)?),
+            Request::TeamLeave(Empty {}) => Response::TeamLeave(self.team_leave(cx, caller)?),
+            Request::TeamHeartbeat(Empty {}) => Response::TeamHeartbeat(self.team_heartbeat(now, caller)?),
+        })
+    }
+
+    /// The next number of a counter that goes on over restarts (L4).
+    pub(crate) fn next(&mut self, cx: &mut Cx<'_>, name: &str) -> u64 {
+        let next = self.counters.get(&name.to_owned()).map_or(0, |row| row.last) + 1;
+        self.set_counter(cx, name, next);
+        next
+    }
+
+    pub(crate) fn set_counter(&mut self, cx: &mut Cx<'_>, name: &str, last: u64) {
+        self.counters.insert(cx, Counter { name: name.to_owned(), last });
+    }
+
+    fn seen_key(&self, cx: &Cx<'_>, caller: &Caller, request: &Request) -> Result<Repeat, Error> {
+        let answer = match self.used(caller, request)? {
+            None => return Ok(Repeat::First(None)),
+            Some(Seen::New(used)) => return Ok(Repeat::First(Some(used))),
+            Some(Seen::Before(answer)) => answer,
+        };
+        let spawned = |wrap: fn(ccagent_proto::agent::AgentSpawnResult) -> Response| {
+            let id: TaskId = answer.parse().map_err(internal)?;
+            self.spawn_result(cx, id, "background").map(wrap)
+        };
+        let response = match request {
+            Request::AgentSpawn(_) => spawned(Response::AgentSpawn)?,
+            Request::TaskResume(_) => spawned(Response::TaskResume)?,
+            Request::SessionOpen(_) => Response::SessionOpen(read(&answer)?),
+            Request::MessageSend(_) => Response::MessageSend(read(&answer)?),
+            Request::TeamCreate(_) => Response::TeamCreate(read(&answer)?),
+            other => return Err(internal(other.name())),
+        };
+        Ok(Repeat::Answer(response))
+    }
+}
+
+impl Input {
+    /// Brings an archived task back.
+    pub fn thaw(past: Past) -> Self {
+        Self::Thaw(Box::new(past))
+    }
+}
+
+/// Whether a call was made before.
+#[expect(clippy::large_enum_variant, reason = "it lives for one match")]
+enum Repeat {
+    First(Option<Use>),
+    Answer(Response),
+}
+
+/// What is remembered of the answer to a call that creates.
+fn answer_of(response: &Response) -> Result<String, Error> {
+    match response {
+        Response::AgentSpawn(result) | Response::TaskResume(result) => Ok(result.task_id.to_string()),
+        Response::SessionOpen(result) => text(result),
+        Response::MessageSend(result) => text(result),
+        Response::TeamCreate(result) => text(result),
+        _ => Err(internal("no answer to remember")),
+    }
+}
+
+fn text(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(internal)
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(internal)
+}
+
+fn internal(why: impl std::fmt::Display) -> Error {
+    Error::new(Kind::Internal, format!("a remembered answer can't be read: {why}"))
+}

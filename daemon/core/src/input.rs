@@ -1,0 +1,94 @@
+//! Everything that can happen to the core.
+
+use ccagent_proto::TaskId;
+use ccagent_proto::method::Request;
+use ccagent_proto::task::Exit;
+
+use crate::caller::Caller;
+use crate::task::Past;
+
+/// One input of `apply`.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "calls are what nearly all inputs are")]
+pub enum Input {
+    /// A call by a client.
+    Call(Caller, Request),
+    /// A connection ended: what it was handed comes back, what it waited for goes to the background.
+    Disconnected(u64),
+    /// A runner reports.
+    Runner(RunnerEvent),
+    /// An archived task that a call needs, as the edge read it from the store.
+    Thaw(Box<Past>),
+    /// The daemon stops: nothing new starts from now on.
+    Closing,
+    /// A deadline passed.
+    Tick,
+}
+
+/// How a process agent's tree ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// How its leader ended.
+    pub exit: Exit,
+    /// Bytes of output kept.
+    pub output_bytes: u64,
+    /// Whether output was dropped at a limit.
+    pub output_truncated: bool,
+    /// The end of its output, for the notice.
+    pub tail: Option<Box<str>>,
+    /// Whether the memory limit ended it.
+    pub oom: bool,
+}
+
+/// A report of a runner about one attempt. The attempt's number fences stale reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunnerEvent {
+    /// The task.
+    pub task: TaskId,
+    /// The run.
+    pub attempt: u32,
+    /// What happened.
+    pub what: Report,
+}
+
+/// What a runner reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The program runs; said again when a daemon that started anew found it running.
+    Started {
+        /// Its process.
+        pid: u32,
+    },
+    /// The program could not be executed; nothing runs.
+    StartFailed {
+        /// `notFound`, `notExecutable`, `cwdMissing`, …
+        cause: String,
+        /// A sentence.
+        message: String,
+    },
+    /// Output was appended.
+    Output {
+        /// Bytes so far.
+        bytes: u64,
+        /// Whether output was dropped at a limit.
+        truncated: bool,
+    },
+    /// The leader ended, descendants are left.
+    LeaderEnded {
+        /// How.
+        exit: Exit,
+        /// Descendants left.
+        remaining: u32,
+    },
+    /// The whole tree is gone.
+    Ended(Ended),
+    /// The shim died; the tree was ended by the daemon.
+    ShimLost {
+        /// What was seen.
+        message: String,
+    },
+    /// Nothing of the attempt is left: the machine started anew.
+    MachineRestarted,
+    /// No shim ever claimed the attempt: it may be started.
+    NeverStarted,
+}

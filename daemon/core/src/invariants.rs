@@ -1,0 +1,93 @@
+//! What holds after every apply (L5). Checked in the simulations, not in the daemon.
+
+use std::collections::BTreeSet;
+
+use crate::core::Core;
+use crate::record::Record;
+use crate::table::Stored;
+use crate::task::State;
+
+impl Core {
+    /// The records that a restore of this core would read.
+    pub fn records(&self) -> Vec<Record> {
+        let mut records: Vec<Record> = Vec::new();
+        records.extend(self.counters.iter().cloned().map(Stored::record));
+        records.extend(self.sessions.iter().cloned().map(Stored::record));
+        records.extend(self.tasks.iter().cloned().map(Stored::record));
+        records.extend(self.archive.iter().cloned().map(Stored::record));
+        records.extend(self.notifications.iter().cloned().map(Stored::record));
+        records.extend(self.messages.iter().cloned().map(Stored::record));
+        records.extend(self.teams.iter().cloned().map(Stored::record));
+        records.extend(self.keys.iter().cloned().map(Stored::record));
+        records
+    }
+
+    /// Looks for a broken invariant.
+    ///
+    /// # Errors
+    /// A sentence that names it.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_tasks()?;
+        self.check_notices()?;
+        self.check_mail()?;
+        let mut again = Self::restore(self.limits.clone(), self.records());
+        again.live = self.live.clone();
+        again.closing = self.closing;
+        if again == *self { Ok(()) } else { Err("the indexes don't follow from the rows".to_owned()) }
+    }
+
+    fn check_tasks(&self) -> Result<(), String> {
+        let mut names = BTreeSet::new();
+        for row in self.tasks.iter() {
+            let done = row.is_done();
+            if done && row.stop.is_some() {
+                return Err(format!("{} is done and still asked to stop", row.id));
+            }
+            if !done && (row.notified || row.acked || row.exit.is_some()) {
+                return Err(format!("{} runs and has an end", row.id));
+            }
+            if row.state != State::Queued && !row.waits.is_empty() {
+                return Err(format!("{} left the queue before its predecessors completed", row.id));
+            }
+            if !done
+                && row.team.is_none()
+                && row.name.as_ref().is_some_and(|name| !names.insert(name.clone()))
+            {
+                return Err(format!("two live agents are called {:?}", row.name));
+            }
+            if self.archive.get(&row.id).is_some() {
+                return Err(format!("{} is in the archive and in memory", row.id));
+            }
+        }
+        if self.tasks.all_slots() > self.limits.agents {
+            return Err(format!("{} agents run", self.tasks.all_slots()));
+        }
+        Ok(())
+    }
+
+    /// Enqueued = acknowledged + pending: a done background task is told of exactly once (I1).
+    fn check_notices(&self) -> Result<(), String> {
+        for row in self.tasks.iter().filter(|row| row.is_done()) {
+            let pending = self
+                .notifications
+                .iter()
+                .filter(|notice| notice.task == row.id && notice.attempt == row.attempt)
+                .count();
+            let expected = usize::from(row.notified && !row.acked);
+            if pending != expected {
+                return Err(format!("{} has {pending} pending notices, expected {expected}", row.id));
+            }
+            if !row.notified && !row.acked {
+                return Err(format!("nobody is told of the end of {}", row.id));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_mail(&self) -> Result<(), String> {
+        match self.live.handed.keys().find(|id| self.messages.get(id).is_none()) {
+            Some(id) => Err(format!("{id} is handed out and not there")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Mailboxes: ordered durable inboxes.
+//!
+//! ```text
+//! pending → processing (handed out to a connection) → acknowledged: out of memory, into the archive
+//!    ▲            │ the connection ends
+//!    └────────────┘
+//! ```
+//!
+//! Who holds what is not stored: a restart ends all connections, and so hands everything out again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ccagent_proto::mailbox as wire;
+use ccagent_proto::message::{Message, MessageKind, MessageState};
+use ccagent_proto::task::Receives;
+use ccagent_proto::{Acked, Error, Kind, MessageId, Millis, SessionId, TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::message::{Row, Text, mail_event};
+use crate::page;
+use crate::record::Record;
+use crate::session;
+use crate::table::Stored;
+use crate::task;
+
+/// Whose mailbox it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The mailbox's name.
+    pub mailbox: Arc<str>,
+    /// As people call it.
+    pub label: String,
+    /// The team, for a member.
+    pub team: Option<String>,
+    /// The task, for an agent.
+    pub task: Option<TaskId>,
+    /// The session, for a session.
+    pub session: Option<SessionId>,
+    /// How its owner takes messages.
+    pub receives: Receives,
+}
+
+/// The mailbox of an agent that is in no team; that of a member when it is.
+pub(crate) fn of_task(row: &task::Row) -> Address {
+    let mailbox: Arc<str> = match (&row.name, &row.team) {
+        (Some(name), Some(team)) => of_member(team, name),
+        _ => format!("task:{}", row.id).into(),
+    };
+    Address {
+        mailbox,
+        label: row.label(),
+        team: row.team.as_deref().map(str::to_owned),
+        task: Some(row.id),
+        session: None,
+        receives: row.receives,
+    }
+}
+
+/// The name of a member's mailbox.
+pub(crate) fn of_member(team: &str, name: &str) -> Arc<str> {
+    format!("member:{team}/{name}").into()
+}
+
+/// The mailbox of a session.
+pub(crate) fn of_session(row: &session::Row) -> Address {
+    Address {
+        mailbox: session::mailbox(&row.id),
+        label: row.name.clone(),
+        team: None,
+        task: None,
+        session: Some(row.id.clone()),
+        receives: crate::message::POLL,
+    }
+}
+
+/// An acknowledged message: never needed by a rule, listed by the edge from the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Read {
+    /// The message.
+    pub row: Row,
+    /// When it was acknowledged.
+    pub at: Millis,
+}
+
+impl Stored for Read {
+    const KIND: &'static str = "read";
+    type Id = String;
+
+    fn id(&self) -> String {
+        read_key(&self.row.mailbox, self.row.id)
+    }
+
+    fn record(self) -> Record {
+        Record::Read(self)
+    }
+}
+
+/// The id of a read message's record: by mailbox, then by rising number.
+pub fn read_key(mailbox: &str, id: MessageId) -> String {
+    format!("{mailbox}#{:020}", id.0)
+}
+
+/// What follows from the unread messages: which mailbox holds which, and how much.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mail {
+    boxes: BTreeMap<Arc<str>, Inbox>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Inbox {
+    ids: BTreeSet<MessageId>,
+    bytes: u64,
+}
+
+impl Mail {
+    pub(crate) fn add(&mut self, row: &Row) {
+        let inbox = self.boxes.entry(row.mailbox.clone()).or_default();
+        inbox.ids.insert(row.id);
+        inbox.bytes += row.text.len();
+    }
+
+    fn drop(&mut self, row: &Row) {
+        if let Some(inbox) = self.boxes.get_mut(&row.mailbox) {
+            inbox.ids.remove(&row.id);
+            inbox.bytes -= row.text.len();
+            if inbox.ids.is_empty() {
+                self.boxes.remove(&row.mailbox);
+            }
+        }
+    }
+
+    /// The unread messages of a mailbox, oldest first.
+    pub(crate) fn ids(&self, mailbox: &str) -> impl Iterator<Item = MessageId> {
+        self.boxes.get(mailbox).into_iter().flat_map(|inbox| inbox.ids.iter().copied())
+    }
+}
+
+impl Core {
+    /// The caller's own mailbox.
+    pub(crate) fn own_address(&self, caller: &Caller) -> Result<Address, Error> {
+        match &caller.who {
+            Who::Operator => {
+                let session = self.session_of(caller, None)?;
+                Ok(of_session(self.session(&session)?))
+            }
+            Who::Agent(id) => self.tasks.get(id).map(of_task).ok_or_else(|| {
+                Error::new(Kind::TaskNotFound, "the task of this process is gone")
+                    .with("taskId", id.to_string())
+            }),
+            Who::Member { team, name } => self
+                .member_address(team, name)
+                .ok_or_else(|| Error::new(Kind::NoMember, format!("{name} is no member of {team} any more"))),
+        }
+    }
+
+    /// The mailbox that a call means: the caller's own, or for an operator the one that it names.
+    pub fn address(
+        &self,
+        caller: &Caller,
+        team: Option<&str>,
+        agent: Option<&str>,
+    ) -> Result<Address, Error> {
+        let Some(agent) = agent else {
+            return self.own_address(caller);
+        };
+        let named = if let Some(row) = team.is_none().then(|| self.tasks.named(agent)).flatten() {
+            self.tasks.get(&row).map(of_task)
+        } else {
+            let (name, team) = match agent.split_once('@') {
+                Some((name, team)) => (name, Some(team)),
+                None => (agent, team),
+            };
+            team.and_then(|team| self.member_address(team, name))
+                .or_else(|| self.task(agent).ok().map(of_task))
+                .or_else(|| self.sessions.get(&SessionId::from(agent)).map(of_session))
+        };
+        let address = named.ok_or_else(|| {
+            Error::new(Kind::NoMember, format!("no mailbox of {agent:?}")).with("agent", agent)
+        })?;
+        if self.own_address(caller).is_ok_and(|own| own.mailbox == address.mailbox) {
+            return Ok(address);
+        }
+        self.needs_operator(caller, "another's mailbox")?;
+        Ok(address)
+    }
+
+    /// Unread messages; the edge adds the archive where it was asked for.
+    pub(crate) fn mailbox_read(
+        &self,
+        caller: &Caller,
+        params: &wire::MailboxReadParams,
+    ) -> Result<wire::MailboxReadResult, Error> {
+        let address = self.address(caller, params.team_name.as_deref(), params.agent.as_deref())?;
+        let rows = self.mail.ids(&address.mailbox).filter_map(|id| self.messages.get(&id));
+        let (rows, next_cursor) = page::cut(rows, params.limit, params.cursor.as_deref(), |row| row.id)?;
+        let messages = rows.into_iter().map(|row| self.message_view(row)).collect();
+        Ok(wire::MailboxReadResult { messages, next_cursor })
+    }
+
+    /// Hands out what nobody else holds, oldest first.
+    pub(crate) fn mailbox_poll(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: &wire::MailboxPollParams,
+    ) -> Result<wire::MailboxReadResult, Error> {
+        let address = self.address(caller, params.team_name.as_deref(), params.agent.as_deref())?;
+        let most = page::limit(params.max)?;
+        let ids: Vec<MessageId> = self
+            .mail
+            .ids(&address.mailbox)
+            .filter(|id| !self.live.handed.contains_key(id))
+            .take(most)
+            .collect();
+        for id in &ids {
+            self.live.handed.insert(*id, caller.conn);
+            mail_event(cx, &address, "mail.delivered", json!({ "messageId": id }));
+        }
+        let rows = ids.iter().filter_map(|id| self.messages.get(id));
+        let messages = rows.map(|row| self.message_view(row)).collect();
+        Ok(wire::MailboxReadResult { messages, next_cursor: None })
+    }
+
+    /// Takes messages for good; acknowledging one again changes nothing.
+    pub(crate) fn mailbox_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: &wire::MailboxAckParams,
+    ) -> Result<Acked, Error> {
+        let address = self.address(caller, params.team_name.as_deref(), params.agent.as_deref())?;
+        let last = self.counters.get(&"message".to_owned()).map_or(0, |row| row.last);
+        for id in &params.ids {
+            let foreign = self.messages.get(id).is_some_and(|row| row.mailbox != address.mailbox);
+            if id.0 == 0 || id.0 > last || foreign {
+                return Err(Error::new(
+                    Kind::NotFound,
+                    format!("no message {id} in the mailbox of {}", address.label),
+                )
+                .with("id", id.to_string()));
+            }
+        }
+        let mut acked = 0;
+        for id in &params.ids {
+            let Some(row) = self.messages.remove(cx, id) else {
+                continue;
+            };
+            self.mail.drop(&row);
+            self.live.handed.remove(id);
+            cx.put(Record::Read(Read { row, at: cx.now }));
+            mail_event(cx, &address, "mail.read", json!({ "messageId": id }));
+            acked += 1;
+        }
+        Ok(Acked { acked })
+    }
+
+    /// Refuses a message for which a mailbox has no room.
+    pub(crate) fn has_room(&self, address: &Address, bytes: u64) -> Result<(), Error> {
+        let Some(inbox) = self.mail.boxes.get(&address.mailbox) else {
+            return Ok(());
+        };
+        let many = inbox.ids.len() >= self.limits.mailbox_unread as usize;
+        if many || inbox.bytes + bytes > self.limits.mailbox_bytes {
+            return Err(Error::new(Kind::MailboxFull, format!("the mailbox of {} is full", address.label))
+                .with("to", address.label.as_str())
+                .with("unread", inbox.ids.len())
+                .with("bytes", inbox.bytes));
+        }
+        Ok(())
+    }
+
+    /// Takes back what a connection was handed and did not acknowledge.
+    pub(crate) fn take_back(&mut self, cx: &mut Cx<'_>, conn: u64) {
+        let ids: Vec<MessageId> =
+            self.live.handed.iter().filter(|(_, holder)| **holder == conn).map(|(id, _)| *id).collect();
+        let mut boxes: BTreeSet<Arc<str>> = BTreeSet::new();
+        for id in ids {
+            self.live.handed.remove(&id);
+            boxes.extend(self.messages.get(&id).map(|row| row.mailbox.clone()));
+        }
+        for mailbox in boxes {
+            let about = crate::cx::About { mailbox: Some(mailbox), ..crate::cx::About::default() };
+            cx.event(ccagent_proto::event::Topic::Mail, "mail.returned", about, json!({}));
+        }
+    }
+
+    /// Gives a closed session's mail to `main`.
+    pub(crate) fn rehome_mail(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
+        let ids: Vec<MessageId> = self.mail.ids(&session::mailbox(session)).collect();
+        let main = session::mailbox(&SessionId::main());
+        for id in ids {
+            if let Some(row) = self.messages.get(&id) {
+                self.mail.drop(row);
+            }
+            self.messages.update(cx, &id, |row| row.mailbox = main.clone());
+            if let Some(row) = self.messages.get(&id) {
+                self.mail.add(row);
+            }
+            self.live.handed.remove(&id);
+        }
+    }
+
+    fn message_view(&self, row: &Row) -> Message {
+        let state = match self.live.handed.get(&row.id) {
+            Some(_) => MessageState::Processing,
+            None => MessageState::Pending,
+        };
+        view(row, state)
+    }
+}
+
+/// A message as its reader sees it. A text that is stored apart is empty here; the edge reads it.
+pub fn view(row: &Row, state: MessageState) -> Message {
+    let text = match &row.text {
+        Text::Here(text) => text.to_string(),
+        Text::Apart { .. } => String::new(),
+    };
+    Message {
+        id: row.id,
+        seq: row.id.0,
+        from: row.from.to_string(),
+        to: row.to.to_string(),
+        team_name: row.team.as_deref().map(str::to_owned),
+        data: structured(row.kind, &text),
+        text,
+        kind: row.kind,
+        color: row.color.as_deref().map(str::to_owned),
+        summary: Some(row.summary.to_string()),
+        timestamp: iso(row.sent_at),
+        sent_at: row.sent_at,
+        read: state == MessageState::Processed,
+        state,
+    }
+}
+
+/// The parsed form of a structured message.
+pub fn structured(kind: MessageKind, text: &str) -> Option<serde_json::Value> {
+    (kind != MessageKind::Text).then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+fn iso(at: Millis) -> String {
+    let at = i64::try_from(at).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(at).map(|time| format!("{time:.3}")).unwrap_or_default()
+}

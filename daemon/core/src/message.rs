@@ -1,0 +1,422 @@
+//! Messages: how one finds its receiver, and what is kept of it.
+
+use std::sync::Arc;
+
+use ccagent_proto::event::Topic;
+use ccagent_proto::message as wire;
+use ccagent_proto::message::{Content, Delivered, DeliveryState, MessageKind, MessageSendResult, Route};
+use ccagent_proto::task::Receives;
+use ccagent_proto::{Error, Kind, MessageId, Millis, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::cx::{About, Cx};
+use crate::mailbox::{self, Address};
+use crate::record::Record;
+use crate::table::Stored;
+
+/// Texts above this many bytes are stored apart and kept out of memory.
+pub const INLINE: usize = 3072;
+/// Words of a summary at most (MB-03).
+const SUMMARY_WORDS: usize = 10;
+
+/// A message's text: in memory, or stored apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Text {
+    /// In memory.
+    Here(Box<str>),
+    /// Stored apart under the message's id.
+    Apart {
+        /// Its bytes.
+        len: u64,
+        /// Its BLAKE3 hash, hexadecimal.
+        hash: Box<str>,
+    },
+}
+
+impl Text {
+    /// Bytes of the text.
+    pub const fn len(&self) -> u64 {
+        match self {
+            Self::Here(text) => text.len() as u64,
+            Self::Apart { len, .. } => *len,
+        }
+    }
+
+    /// Whether the text is empty.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A message that was not acknowledged, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its id, which is its place in the order of all messages.
+    pub id: MessageId,
+    /// The mailbox that it is in.
+    pub mailbox: Arc<str>,
+    /// Who sent it.
+    pub from: Box<str>,
+    /// Whose mailbox it is in, as people call it.
+    pub to: Box<str>,
+    /// The team that both are in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Box<str>>,
+    /// The text.
+    pub text: Text,
+    /// What it is.
+    pub kind: MessageKind,
+    /// The sender's colour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color: Option<Box<str>>,
+    /// Ten words at most.
+    pub summary: Box<str>,
+    /// When it was sent.
+    pub sent_at: Millis,
+}
+
+impl Stored for Row {
+    const KIND: &'static str = "message";
+    type Id = MessageId;
+
+    fn id(&self) -> MessageId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Message(self)
+    }
+}
+
+/// A large text, stored apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Body {
+    /// The message.
+    pub id: MessageId,
+    /// Its text.
+    pub text: String,
+}
+
+impl Stored for Body {
+    const KIND: &'static str = "body";
+    type Id = MessageId;
+
+    fn id(&self) -> MessageId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Body(self)
+    }
+}
+
+/// A found receiver.
+pub(crate) struct Target {
+    pub(crate) route: Route,
+    pub(crate) addresses: Vec<Address>,
+}
+
+impl Core {
+    /// Puts a message into the receivers' mailboxes: into all of them or into none.
+    pub(crate) fn message_send(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: wire::MessageSendParams,
+    ) -> Result<MessageSendResult, Error> {
+        let target = self.route(caller, &params.to, params.team_name.as_deref())?;
+        let (text, kind) = content(params.message)?;
+        if text.len() as u64 > self.limits.message {
+            return Err(Error::new(
+                Kind::MessageTooLarge,
+                format!("a message has at most {} bytes: send a file's path", self.limits.message),
+            )
+            .with("limit", self.limits.message)
+            .with("bytes", text.len()));
+        }
+        let bytes = text.len() as u64;
+        for address in &target.addresses {
+            self.has_room(address, bytes)?;
+        }
+
+        let summary = summary_of(params.summary.as_deref(), &text);
+        let mut delivered = Vec::new();
+        for address in target.addresses {
+            let from = self.sender(caller, address.team.as_deref());
+            delivered.push(self.post(cx, address, from, &text, kind, &summary));
+        }
+        Ok(MessageSendResult { route: target.route, delivered })
+    }
+
+    /// Adds one message to one mailbox.
+    fn post(
+        &mut self,
+        cx: &mut Cx<'_>,
+        address: Address,
+        from: Box<str>,
+        text: &str,
+        kind: MessageKind,
+        summary: &str,
+    ) -> Delivered {
+        let id = MessageId(self.next(cx, "message"));
+        let stored = if text.len() > INLINE {
+            cx.put(Record::Body(Body { id, text: text.to_owned() }));
+            Text::Apart {
+                len: text.len() as u64,
+                hash: blake3::hash(text.as_bytes()).to_hex().as_str().into(),
+            }
+        } else {
+            Text::Here(text.into())
+        };
+        let row = Row {
+            id,
+            mailbox: address.mailbox.clone(),
+            from,
+            to: address.label.as_str().into(),
+            team: address.team.as_deref().map(Into::into),
+            text: stored,
+            kind,
+            color: None,
+            summary: summary.into(),
+            sent_at: cx.now,
+        };
+        let data = json!({ "messageId": id, "from": row.from, "to": row.to, "summary": row.summary });
+        self.mail.add(&row);
+        self.messages.insert(cx, row);
+        mail_event(cx, &address, "mail.queued", data);
+        Delivered {
+            to: address.label,
+            message_id: id,
+            state: DeliveryState::Queued,
+            receives: address.receives,
+        }
+    }
+
+    /// A message from another program or daemon; its sender is what it said, marked as foreign.
+    pub(crate) fn message_deliver(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: wire::MessageDeliverParams,
+    ) -> Result<Delivered, Error> {
+        self.needs_operator(caller, "message.deliver")?;
+        let message = params.message;
+        let to = message.to.unwrap_or_else(|| "main".to_owned());
+        let target = self.route(caller, &to, None)?;
+        let Some(address) = target.addresses.into_iter().next().filter(|_| target.route != Route::Broadcast)
+        else {
+            return Err(unknown(&to, Vec::new()));
+        };
+        self.has_room(&address, message.text.len() as u64)?;
+        if message.text.len() as u64 > self.limits.message {
+            return Err(Error::new(Kind::MessageTooLarge, "the message is larger than this daemon takes")
+                .with("limit", self.limits.message));
+        }
+        let summary = summary_of(message.summary.as_deref(), &message.text);
+        let from = format!("uds:{}", shorten(&message.from, 200));
+        let mut delivered = self.post(cx, address, from.into(), &message.text, MessageKind::Text, &summary);
+        delivered.state = DeliveryState::Delivered;
+        Ok(delivered)
+    }
+
+    pub(crate) fn message_route(
+        &self,
+        caller: &Caller,
+        params: &wire::MessageRouteParams,
+    ) -> Result<wire::MessageRouteResult, Error> {
+        if params.to.starts_with("uds:") {
+            let target = vec![params.to.clone()];
+            return Ok(wire::MessageRouteResult { route: Route::Uds, target, receives: None });
+        }
+        let target = self.route(caller, &params.to, params.team_name.as_deref())?;
+        let receives = match target.addresses.as_slice() {
+            [one] => Some(one.receives),
+            _ => None,
+        };
+        let names = target.addresses.into_iter().map(|address| address.label).collect();
+        Ok(wire::MessageRouteResult { route: target.route, target: names, receives })
+    }
+
+    /// Finds the receiver: broadcast, name registry, member, bridge, session, in this order (RT-06).
+    pub(crate) fn route(&self, caller: &Caller, to: &str, team: Option<&str>) -> Result<Target, Error> {
+        let own_team = match &caller.who {
+            Who::Member { team, .. } => Some(team.to_string()),
+            Who::Agent(id) => self.tasks.get(id).and_then(|row| row.team.as_deref().map(str::to_owned)),
+            Who::Operator => None,
+        };
+        let team = team.map(str::to_owned).or(own_team);
+        if to == "*" {
+            return self.broadcast(caller, team.as_deref());
+        }
+        if to.starts_with("bridge:") {
+            return Err(
+                Error::new(Kind::PeerUnavailable, "no bridge to another machine is set up").with("to", to)
+            );
+        }
+        let (route, address) =
+            self.lookup(to, team.as_deref()).ok_or_else(|| self.unreachable(to, team.as_deref()))?;
+        if self.own_address(caller).is_ok_and(|own| own.mailbox == address.mailbox) {
+            return Err(Error::new(Kind::ToSelf, "a message to oneself goes nowhere").with("to", to));
+        }
+        self.may_message(caller, &address)?;
+        Ok(Target { route, addresses: vec![address] })
+    }
+
+    fn lookup(&self, to: &str, team: Option<&str>) -> Option<(Route, Address)> {
+        if let Some(row) = self.tasks.named(to).and_then(|id| self.tasks.get(&id)) {
+            return Some((Route::Agent, mailbox::of_task(row)));
+        }
+        let (name, of_team) = match to.split_once('@') {
+            Some((name, of)) => (name, Some(of)),
+            None => (to, team),
+        };
+        if let Some(address) = of_team.and_then(|of| self.member_address(of, name)) {
+            return Some((Route::Member, address));
+        }
+        if let Ok(row) = self.task(to)
+            && !row.is_done()
+        {
+            return Some((Route::Agent, mailbox::of_task(row)));
+        }
+        self.session_address(to).map(|address| (Route::Session, address))
+    }
+
+    /// A session by its id, or by its name where it is the only one of that name.
+    fn session_address(&self, to: &str) -> Option<Address> {
+        if let Some(row) = self.sessions.get(&SessionId::from(to)) {
+            return Some(mailbox::of_session(row));
+        }
+        let mut named = self.sessions.iter().filter(|row| row.name == to);
+        let first = named.next()?;
+        if named.next().is_none() {
+            return Some(mailbox::of_session(first));
+        }
+        // Several terminals of one name: the one that always exists, if it is among them.
+        self.sessions.get(&SessionId::main()).filter(|row| row.name == to).map(mailbox::of_session)
+    }
+
+    fn broadcast(&self, caller: &Caller, team: Option<&str>) -> Result<Target, Error> {
+        let Some(team) = team else {
+            return Err(Error::new(Kind::NoTeam, "* goes to a team: give teamName").with("to", "*"));
+        };
+        let own = self.own_address(caller).ok().map(|address| address.mailbox);
+        let addresses: Vec<Address> = self
+            .team(team)?
+            .members
+            .iter()
+            .filter_map(|member| self.member_address(team, &member.name))
+            .filter(|address| Some(&address.mailbox) != own.as_ref())
+            .collect();
+        for address in &addresses {
+            self.may_message(caller, address)?;
+        }
+        Ok(Target { route: Route::Broadcast, addresses })
+    }
+
+    fn unreachable(&self, to: &str, team: Option<&str>) -> Error {
+        let mut reachable: Vec<String> = self.tasks.names().take(50).map(str::to_owned).collect();
+        if let Some(team) = team.and_then(|team| self.teams.get(&team.to_owned())) {
+            reachable.extend(team.members.iter().take(50).map(|member| member.name.to_string()));
+        }
+        reachable.extend(self.sessions.iter().take(20).map(|row| row.name.clone()));
+        reachable.sort();
+        reachable.dedup();
+        unknown(to, reachable)
+    }
+
+    /// The sender's name: bare inside the team, `name@team` elsewhere, the session's for an operator.
+    fn sender(&self, caller: &Caller, team: Option<&str>) -> Box<str> {
+        let member = |name: &str, of: &str| {
+            if team == Some(of) { name.into() } else { format!("{name}@{of}").into() }
+        };
+        match &caller.who {
+            Who::Operator => {
+                let session = caller.session.clone().unwrap_or_default();
+                self.sessions.get(&session).map_or_else(|| "operator".into(), |row| row.name.as_str().into())
+            }
+            Who::Member { team: of, name } => member(name, of),
+            Who::Agent(id) => match self.tasks.get(id) {
+                Some(row) => match (&row.name, &row.team) {
+                    (Some(name), Some(of)) => member(name, of),
+                    (Some(name), None) => name.clone(),
+                    (None, _) => row.id.to_string().into(),
+                },
+                None => id.to_string().into(),
+            },
+        }
+    }
+}
+
+pub(crate) fn mail_event(cx: &mut Cx<'_>, address: &Address, r#type: &'static str, data: serde_json::Value) {
+    let about = About {
+        task: address.task,
+        session: address.session.clone(),
+        team: address.team.as_deref().map(Into::into),
+        mailbox: Some(address.mailbox.clone()),
+    };
+    cx.event(Topic::Mail, r#type, about, data);
+}
+
+fn unknown(to: &str, reachable: Vec<String>) -> Error {
+    Error::new(Kind::RecipientUnknown, format!("nobody is called {to:?}: data.reachable lists who is"))
+        .with("to", to)
+        .with("reachable", reachable)
+}
+
+/// The text of a message, and its kind, told by the `type` of a structured one (MB-04).
+fn content(content: Content) -> Result<(String, MessageKind), Error> {
+    let (text, r#type) = match content {
+        Content::Text(text) => {
+            let r#type = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text)
+                .ok()
+                .and_then(|map| map.get("type").and_then(|value| value.as_str().map(str::to_owned)));
+            (text, r#type)
+        }
+        Content::Structured(map) => {
+            let r#type = map.get("type").and_then(|value| value.as_str().map(str::to_owned));
+            let Some(r#type) = r#type else {
+                return Err(
+                    Error::new(Kind::BadMessage, "a structured message has a type").with("path", "message")
+                );
+            };
+            if kind_of(&r#type).is_none() {
+                return Err(Error::new(
+                    Kind::BadMessage,
+                    format!("no structured message has the type {type:?}"),
+                )
+                .with("path", "message.type"));
+            }
+            (serde_json::Value::Object(map).to_string(), Some(r#type))
+        }
+    };
+    if text.is_empty() {
+        return Err(Error::new(Kind::InvalidParams, "a message says something").with("path", "message"));
+    }
+    Ok((text, r#type.as_deref().and_then(kind_of).unwrap_or_default()))
+}
+
+fn kind_of(r#type: &str) -> Option<MessageKind> {
+    serde_json::from_value(json!(r#type)).ok().filter(|kind| *kind != MessageKind::Text)
+}
+
+/// The given summary, else the text's first words; ten words at most.
+fn summary_of(given: Option<&str>, text: &str) -> String {
+    let source = given.filter(|text| !text.trim().is_empty()).unwrap_or(text);
+    let words: Vec<&str> = source.split_whitespace().take(SUMMARY_WORDS).collect();
+    shorten(&words.join(" "), 200)
+}
+
+/// The first characters of a text, an ellipsis behind them where it was longer.
+pub(crate) fn shorten(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}
+
+/// How an agent takes messages when nothing else is known.
+pub(crate) const POLL: Receives = Receives::Poll;

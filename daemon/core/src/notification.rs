@@ -1,0 +1,234 @@
+//! Notifications: one a task's run, queued with the end itself, kept until the session acknowledges it.
+
+pub mod envelope;
+
+use ccagent_proto::event::Topic;
+use ccagent_proto::notification as wire;
+use ccagent_proto::task::{TaskStatus, Usage};
+use ccagent_proto::{Acked, Error, Kind, Millis, NotificationId, SessionId, TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::caller::Caller;
+use crate::core::Core;
+use crate::cx::{About, Cx};
+use crate::page;
+use crate::record::Record;
+use crate::table::Stored;
+use crate::task::{Row as Task, State};
+
+/// A notification as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its id, which is its place in the order of completion.
+    pub id: NotificationId,
+    /// The task.
+    pub task: TaskId,
+    /// The run.
+    pub attempt: u32,
+    /// The session that it is for.
+    pub session: SessionId,
+    /// How the run ended.
+    pub status: TaskStatus,
+    /// A sentence that names the agent and its end.
+    pub summary: String,
+    /// Where the output is.
+    pub output_file: String,
+    /// Bytes of output.
+    pub output_bytes: u64,
+    /// The end of the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<str>>,
+    /// How long the run took.
+    pub duration_ms: Millis,
+    /// When it was queued.
+    pub created_at: Millis,
+}
+
+impl Stored for Row {
+    const KIND: &'static str = "notification";
+    type Id = NotificationId;
+
+    fn id(&self) -> NotificationId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Notification(self)
+    }
+}
+
+impl Core {
+    /// Queues the notice of a run's end; a run is told of once (NT-01).
+    pub(crate) fn notify(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let Some(task) = self.tasks.get(&id).filter(|task| !task.notified) else {
+            return;
+        };
+        let State::Done { outcome, at } = task.state else {
+            return;
+        };
+        // A session that was closed meanwhile has no reader: `main` takes over.
+        let session = self.sessions.get(&task.session).map_or_else(SessionId::main, |row| row.id.clone());
+        let mut row = Row {
+            id: NotificationId(0),
+            task: id,
+            attempt: task.attempt,
+            session,
+            status: outcome.status(),
+            summary: summary(task, outcome.status()),
+            output_file: task.output_file(&self.limits.state_dir),
+            output_bytes: task.output_bytes,
+            result: task
+                .tail
+                .clone()
+                .or_else(|| task.error.as_ref().map(|error| error.message.as_str().into())),
+            duration_ms: task.duration_ms(at),
+            created_at: cx.now,
+        };
+        row.id = NotificationId(self.next(cx, "notification"));
+        let data = json!({ "notificationId": row.id, "summary": row.summary });
+        self.notifications.insert(cx, row);
+        self.tasks.update(cx, id, |task| task.notified = true);
+        self.task_event(cx, id, Topic::Notification, "notification.queued", data.clone());
+        self.task_event(cx, id, Topic::Sdk, "task_notification", data);
+    }
+
+    /// A session's notifications, in completion order.
+    pub(crate) fn notifications_of(&self, session: &SessionId) -> impl Iterator<Item = &Row> {
+        self.notifications.iter().filter(move |row| row.session == *session)
+    }
+
+    pub(crate) fn notification_list(
+        &self,
+        caller: &Caller,
+        params: &wire::NotificationListParams,
+    ) -> Result<wire::NotificationListResult, Error> {
+        self.needs_operator(caller, "notifications")?;
+        let rows = self
+            .notifications
+            .iter()
+            .filter(|row| params.session_id.as_ref().is_none_or(|session| *session == row.session))
+            .map(|row| self.notification_view(row));
+        let (notifications, next_cursor) =
+            page::cut(rows, params.limit, params.cursor.as_deref(), |row| row.id)?;
+        Ok(wire::NotificationListResult { notifications, next_cursor })
+    }
+
+    /// Hands out what nobody else holds.
+    pub(crate) fn notification_next(
+        &mut self,
+        caller: &Caller,
+        params: &wire::NotificationNextParams,
+    ) -> Result<wire::NotificationListResult, Error> {
+        self.needs_operator(caller, "notifications")?;
+        let session = self.session_of(caller, params.session_id.as_ref())?;
+        let most = page::limit(params.max)?;
+        let ids: Vec<NotificationId> = self
+            .notifications_of(&session)
+            .map(|row| row.id)
+            .filter(|id| !self.live.noted.contains_key(id))
+            .take(most)
+            .collect();
+        for id in &ids {
+            self.live.noted.insert(*id, caller.conn);
+        }
+        let rows = ids.iter().filter_map(|id| self.notifications.get(id));
+        let notifications = rows.map(|row| self.notification_view(row)).collect();
+        Ok(wire::NotificationListResult { notifications, next_cursor: None })
+    }
+
+    /// Takes notifications for good; acknowledging one again changes nothing.
+    pub(crate) fn notification_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: &wire::NotificationAckParams,
+    ) -> Result<Acked, Error> {
+        self.needs_operator(caller, "notifications")?;
+        let last = self.counters.get(&"notification".to_owned()).map_or(0, |row| row.last);
+        if let Some(id) = params.ids.iter().find(|id| id.0 > last || id.0 == 0) {
+            return Err(
+                Error::new(Kind::NotFound, format!("no notification {id}")).with("id", id.to_string())
+            );
+        }
+        let mut acked = 0;
+        for id in &params.ids {
+            let Some(row) = self.notifications.remove(cx, id) else {
+                continue;
+            };
+            self.live.noted.remove(id);
+            acked += 1;
+            let about =
+                About { task: Some(row.task), session: Some(row.session.clone()), ..About::default() };
+            cx.event(Topic::Notification, "notification.acked", about, json!({ "notificationId": id }));
+            if self.tasks.get(&row.task).is_some_and(|task| task.attempt == row.attempt) {
+                self.tasks.update(cx, row.task, |task| task.acked = true);
+            }
+        }
+        Ok(Acked { acked })
+    }
+
+    /// Forgets the notices of a task that runs again or is removed.
+    pub(crate) fn drop_notices(&mut self, cx: &mut Cx<'_>, task: TaskId) {
+        let ids: Vec<NotificationId> =
+            self.notifications.iter().filter(|row| row.task == task).map(|row| row.id).collect();
+        for id in ids {
+            self.notifications.remove(cx, &id);
+            self.live.noted.remove(&id);
+        }
+    }
+
+    /// Gives a closed session's notices and mail to `main`.
+    pub(crate) fn rehome(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
+        let ids: Vec<NotificationId> = self.notifications_of(session).map(|row| row.id).collect();
+        for id in ids {
+            self.notifications.update(cx, &id, |row| row.session = SessionId::main());
+        }
+        self.rehome_mail(cx, session);
+    }
+
+    fn notification_view(&self, row: &Row) -> wire::Notification {
+        let state = match self.live.noted.get(&row.id) {
+            Some(_) => wire::NotificationState::Delivered,
+            None => wire::NotificationState::Pending,
+        };
+        wire::Notification {
+            id: row.id,
+            task_id: row.task,
+            attempt: row.attempt,
+            session_id: row.session.clone(),
+            status: row.status,
+            summary: row.summary.clone(),
+            output_file: row.output_file.clone(),
+            output_bytes: row.output_bytes,
+            result: row.result.as_deref().map(str::to_owned),
+            usage: Some(Usage { duration_ms: row.duration_ms, ..Usage::default() }),
+            worktree: None,
+            xml: envelope::write(row),
+            created_at: row.created_at,
+            state,
+        }
+    }
+}
+
+/// A sentence that names the agent and says how it ended (NT-07, C41).
+fn summary(task: &Task, status: TaskStatus) -> String {
+    let verb = match status {
+        TaskStatus::Completed => "completed",
+        TaskStatus::Killed => "was stopped",
+        TaskStatus::Interrupted => "was interrupted",
+        TaskStatus::Failed
+        | TaskStatus::Queued
+        | TaskStatus::Running
+        | TaskStatus::Waiting
+        | TaskStatus::Idle => "failed",
+    };
+    let name = match &task.name {
+        Some(_) => task.label(),
+        None => task.description.to_string(),
+    };
+    match &task.error {
+        Some(error) => format!("Agent \"{name}\" {verb}: {}", error.message),
+        None => format!("Agent \"{name}\" {verb}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! From stored records to a core, and what a new daemon has to find out about the old one's agents.
+
+use ccagent_proto::TaskId;
+
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::limits::Limits;
+use crate::record::Record;
+use crate::task::State;
+use crate::task::run::End;
+
+/// An attempt that may still run under its shim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survivor {
+    /// The task.
+    pub task: TaskId,
+    /// The run.
+    pub attempt: u32,
+    /// The directory of the task's files.
+    pub directory: String,
+    /// The hash of the run's token.
+    pub token: Option<Box<str>>,
+    /// What the daemon proves itself with to the shim.
+    pub control: Box<str>,
+}
+
+impl Core {
+    /// Builds the core from its records (L3). Connections and what they held are gone with the old daemon.
+    pub fn restore(limits: Limits, records: impl IntoIterator<Item = Record>) -> Self {
+        let mut core = Self::new(limits);
+        for record in records {
+            match record {
+                Record::Counter(row) => core.counters.load(row),
+                Record::Session(row) => core.sessions.load(row),
+                Record::Task(row) => core.tasks.load(row),
+                Record::Archived(row) => {
+                    core.archive_order.insert((row.at, row.id));
+                    core.archive.load(row);
+                }
+                Record::Notification(row) => core.notifications.load(row),
+                Record::Message(row) => {
+                    core.mail.add(&row);
+                    core.messages.load(row);
+                }
+                Record::Team(row) => core.teams.load(row),
+                Record::Key(row) => {
+                    core.key_order.insert(row.seq, row.id.clone());
+                    core.keys.load(row);
+                }
+                // Read by id when they are needed.
+                Record::Launch(_) | Record::Past(_) | Record::Body(_) | Record::Read(_) => {}
+            }
+        }
+        core
+    }
+
+    /// The first step of a new daemon: what no runner can tell is decided here. Queued tasks whose environment
+    /// values are lost become interrupted (C49); nobody waits in the foreground any more.
+    pub fn recover(&mut self, cx: &mut Cx<'_>) {
+        self.ensure_main(cx);
+        let waited: Vec<TaskId> =
+            self.tasks.iter().filter(|row| !row.is_done() && !row.backgrounded).map(|row| row.id).collect();
+        for id in waited {
+            self.move_to_background(cx, id);
+        }
+        let lost: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|row| row.state == State::Queued && !row.env_names.is_empty())
+            .map(|row| row.id)
+            .collect();
+        for id in lost {
+            self.end(
+                cx,
+                id,
+                End::interrupted("a restart lost the values of its environment: resume it with env"),
+            );
+        }
+    }
+
+    /// The attempts that a runner has to look for.
+    pub fn survivors(&self) -> Vec<Survivor> {
+        self.tasks
+            .iter()
+            .filter(|row| row.holds_slot())
+            .map(|row| Survivor {
+                task: row.id,
+                attempt: row.attempt,
+                directory: row.directory(&self.limits.state_dir),
+                token: row.token.clone(),
+                control: row.control.clone().unwrap_or_default(),
+            })
+            .collect()
+    }
+
+    /// The second step, after the runner reported on the survivors: the queue goes on.
+    pub fn resume_queue(&mut self, cx: &mut Cx<'_>) {
+        self.start_queued(cx);
+    }
+}

@@ -1,0 +1,161 @@
+//! Roles: the one table of who may call what.
+//!
+//! | | operator | lead | teammate | agent |
+//! |---|---|---|---|---|
+//! | read | all | own team and tree | own team | own task tree |
+//! | spawn | yes | yes, members too | no members | no members |
+//! | stop, write, remove, resume | all | own team and tree | own children | own children |
+//! | send | yes | own team | own team | whom it knows by name |
+//! | mailbox | any | own | own | own |
+//! | team.create, team.delete | yes | own team | no | no |
+//! | sessions, pauses, notifications, stop-all, prune | yes | no | no | no |
+//!
+//! A refusal changes nothing and names the role that is needed.
+
+use ccagent_proto::daemon::Role;
+use ccagent_proto::method::Request;
+use ccagent_proto::{Error, Kind, TaskId};
+
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::mailbox::Address;
+use crate::task::Row as Task;
+
+impl Core {
+    /// The caller's role.
+    pub fn role(&self, caller: &Caller) -> Role {
+        match &caller.who {
+            Who::Operator => Role::Operator,
+            Who::Agent(_) => Role::Agent,
+            Who::Member { team, name } => match self.teams.get(&team.to_string()) {
+                Some(row) if *row.lead == **name => Role::Lead,
+                _ => Role::Teammate,
+            },
+        }
+    }
+
+    /// Calls that only an operator makes; the others check what they touch.
+    pub(crate) fn admit(&self, caller: &Caller, request: &Request) -> Result<(), Error> {
+        match request {
+            Request::SessionOpen(_)
+            | Request::SessionList(_)
+            | Request::SessionGet(_)
+            | Request::SessionClose(_)
+            | Request::SessionPause(_)
+            | Request::SessionUnpause(_)
+            | Request::TaskStopAll(_)
+            | Request::TaskPrune(_)
+            | Request::NotificationList(_)
+            | Request::NotificationNext(_)
+            | Request::NotificationAck(_)
+            | Request::TeamCreate(_)
+            | Request::MessageDeliver(_) => self.needs_operator(caller, request.name()),
+            Request::AgentSpawn(_)
+            | Request::AgentExplain(_)
+            | Request::TaskList(_)
+            | Request::TaskGet(_)
+            | Request::TaskWait(_)
+            | Request::TaskStop(_)
+            | Request::TaskResume(_)
+            | Request::TaskBackground(_)
+            | Request::TaskForeground(_)
+            | Request::TaskRetain(_)
+            | Request::TaskRemove(_)
+            | Request::MessageSend(_)
+            | Request::MessageRoute(_)
+            | Request::MailboxRead(_)
+            | Request::MailboxPoll(_)
+            | Request::MailboxAck(_)
+            | Request::TeamGet(_)
+            | Request::TeamList(_)
+            | Request::TeamDelete(_)
+            | Request::TeamJoin(_)
+            | Request::TeamLeave(_)
+            | Request::TeamHeartbeat(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn needs_operator(&self, caller: &Caller, what: &str) -> Result<(), Error> {
+        match caller.who {
+            Who::Operator => Ok(()),
+            Who::Agent(_) | Who::Member { .. } => Err(self.refusal(caller, what, "operator")),
+        }
+    }
+
+    /// Team verbs are the lead's and the operator's.
+    pub(crate) fn needs_lead(&self, caller: &Caller, team: &str) -> Result<(), Error> {
+        let lead = matches!(&caller.who, Who::Member { team: own, .. } if **own == *team)
+            && self.role(caller) == Role::Lead;
+        if caller.who == Who::Operator || lead {
+            return Ok(());
+        }
+        Err(Error::new(Kind::LeadOnly, format!("only the lead of {team} may do this"))
+            .with("role", self.role(caller).word())
+            .with("needs", "lead"))
+    }
+
+    /// Whether a caller may read a task.
+    pub(crate) fn may_see(&self, caller: &Caller, row: &Task) -> bool {
+        let own_team = match &caller.who {
+            Who::Operator => return true,
+            Who::Member { team, .. } => row.team.as_deref() == Some(&**team),
+            Who::Agent(_) => false,
+        };
+        own_team || self.task_of(caller).is_some_and(|own| own == row.id || self.is_below(row.id, own))
+    }
+
+    /// Refuses a caller that may not read a task.
+    pub fn needs_sight(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
+        if self.may_see(caller, row) { Ok(()) } else { Err(self.refusal(caller, "this task", "operator")) }
+    }
+
+    /// Refuses a caller that may not stop, write to, resume or remove a task.
+    pub fn may_steer(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
+        let team = match &caller.who {
+            Who::Operator => return Ok(()),
+            Who::Member { team, .. } if self.role(caller) == Role::Lead => {
+                row.team.as_deref() == Some(&**team)
+            }
+            Who::Member { .. } | Who::Agent(_) => false,
+        };
+        let below = self.task_of(caller).is_some_and(|own| self.is_below(row.id, own));
+        if team || below { Ok(()) } else { Err(self.refusal(caller, "this task", "operator")) }
+    }
+
+    /// Members write inside their team and to sessions; agents to whom they can name.
+    pub(crate) fn may_message(&self, caller: &Caller, address: &Address) -> Result<(), Error> {
+        match (&caller.who, &address.team) {
+            (Who::Member { team, .. }, Some(other)) if **team != **other => {
+                Err(self.refusal(caller, "a message to another team", "operator"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn may_see_team(&self, caller: &Caller, team: &str) -> Result<(), Error> {
+        let own = match &caller.who {
+            Who::Operator => true,
+            Who::Member { team: own, .. } => **own == *team,
+            Who::Agent(id) => self.tasks.get(id).is_some_and(|row| row.team.as_deref() == Some(team)),
+        };
+        if own { Ok(()) } else { Err(self.refusal(caller, "another team", "operator")) }
+    }
+
+    fn is_below(&self, id: TaskId, ancestor: TaskId) -> bool {
+        let mut parent = self.tasks.get(&id).and_then(|row| row.parent);
+        while let Some(id) = parent {
+            if id == ancestor {
+                return true;
+            }
+            parent = self.tasks.get(&id).and_then(|row| row.parent);
+        }
+        false
+    }
+
+    fn refusal(&self, caller: &Caller, what: &str, needs: &str) -> Error {
+        let role = self.role(caller).word();
+        Error::new(Kind::NotAuthorised, format!("{what} is not for a caller with the role {role}"))
+            .with("role", role)
+            .with("needs", needs)
+    }
+}

@@ -1,0 +1,332 @@
+//! Tasks: the registry's rows and their life.
+//!
+//! ```text
+//!            ┌──────────── resume ─────────────┐
+//!            ▼                                 │
+//! spawn → Queued → Starting → Running → Leaving → Done(completed | failed | killed | interrupted) → archive
+//!            └────────┴──────────┴── stop, limit, crash ──┘
+//! ```
+//!
+//! `Leaving`: the leader ended and descendants are left; the task is done only when its tree is empty (G4, H110).
+//! A row changes only through [`Tasks`], which keeps the indexes true to it.
+//!
+//! Deliberately absent: processes and files. A runner reports, and carries out effects.
+
+pub mod hold;
+pub mod index;
+pub mod list;
+pub mod queue;
+pub mod resolve;
+pub mod resume;
+pub mod run;
+pub mod spawn;
+pub mod stop;
+pub mod view;
+
+use std::collections::BTreeMap;
+
+use ccagent_proto::task::{Exit, Receives, Stdin, StoppedBy, TaskError, TaskKind};
+use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
+use serde::{Deserialize, Serialize};
+
+use crate::record::Record;
+use crate::table::Stored;
+
+pub use index::Tasks;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// By itself, well.
+    Completed,
+    /// Badly.
+    Failed,
+    /// By a stop.
+    Killed,
+    /// The machine or the daemon went away under it.
+    Interrupted,
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Waits for predecessors, a slot or an unpause.
+    Queued,
+    /// The shim was asked to start it.
+    Starting,
+    /// It runs.
+    Running {
+        /// The program's process.
+        pid: u32,
+    },
+    /// The leader ended; descendants run.
+    Leaving {
+        /// How the leader ended.
+        exit: Exit,
+        /// Descendants left.
+        remaining: u32,
+    },
+    /// Nothing runs.
+    Done {
+        /// How it ended.
+        outcome: Outcome,
+        /// When.
+        at: Millis,
+    },
+}
+
+/// Why a run is being ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// A caller asked.
+    Stop,
+    /// Its time is over.
+    Timeout,
+}
+
+/// A request to end a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Why.
+    pub cause: Cause,
+    /// Time between TERM and KILL.
+    pub grace_ms: Millis,
+}
+
+/// A run's limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Wall time; 0 is none.
+    pub run_ms: Millis,
+    /// Bytes of memory; 0 is none.
+    pub memory: u64,
+    /// Bytes of output kept.
+    pub output: u64,
+}
+
+/// A live or held task as it is stored.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a record")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its id.
+    pub id: TaskId,
+    /// What it is.
+    pub kind: TaskKind,
+    /// The owning session.
+    pub session: SessionId,
+    /// The task that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TaskId>,
+    /// The agent's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// The team that it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Box<str>>,
+    /// The agent's definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<Box<str>>,
+    /// A line that says what the work is.
+    pub description: Box<str>,
+    /// The model that was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<str>>,
+    /// The permission mode.
+    pub permission_mode: Box<str>,
+    /// The first word of the command.
+    pub program: Box<str>,
+    /// Its working directory.
+    pub cwd: Box<str>,
+    /// Names of the environment variables that the spawn and the session gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env_names: Vec<String>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Tasks that had to complete first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TaskId>,
+    /// Those of them that have not yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<TaskId>,
+    /// Where it stands.
+    pub state: State,
+    /// Which run this is, from 1.
+    pub attempt: u32,
+    /// A request to end the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// Who asked for the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<StoppedBy>,
+    /// The hash of the run's token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<str>>,
+    /// What the daemon says to the run's shim; it stays with the attempt over restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Box<str>>,
+    /// Whether nobody waits for it in the foreground.
+    pub backgrounded: bool,
+    /// Whether it stays in view after its end.
+    pub retain: bool,
+    /// Whether a record of it is kept after its end.
+    pub persist: bool,
+    /// Whether the run's end was queued as a notification.
+    pub notified: bool,
+    /// Whether the run's end was taken by whom it concerns.
+    pub acked: bool,
+    /// When it leaves the view, where a caller said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evict_after: Option<Millis>,
+    /// The run's limits.
+    pub budget: Budget,
+    /// How it takes messages.
+    pub receives: Receives,
+    /// Bytes of output, as last reported.
+    pub output_bytes: u64,
+    /// Whether output was dropped at a limit.
+    pub output_truncated: bool,
+    /// The end of its output, after its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<Box<str>>,
+    /// How its program ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TaskError>,
+    /// When something of it was last seen.
+    pub active_at: Millis,
+    /// When it was created.
+    pub created_at: Millis,
+    /// When the run started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    /// When the row last changed.
+    pub updated_at: Millis,
+}
+
+impl Row {
+    /// Whether nothing runs any more.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done { .. })
+    }
+
+    /// Whether it takes a slot.
+    pub fn holds_slot(&self) -> bool {
+        match self.state {
+            State::Starting | State::Running { .. } | State::Leaving { .. } => true,
+            State::Queued | State::Done { .. } => false,
+        }
+    }
+
+    /// The name by which people call it.
+    pub fn label(&self) -> String {
+        match (&self.name, &self.team) {
+            (Some(name), Some(team)) => format!("{name}@{team}"),
+            (Some(name), None) => name.to_string(),
+            (None, _) => self.id.to_string(),
+        }
+    }
+}
+
+impl Stored for Row {
+    const KIND: &'static str = "task";
+    type Id = TaskId;
+
+    fn id(&self) -> TaskId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Task(self)
+    }
+}
+
+/// What a task's program is started with; stored beside the row, read when an attempt starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The task.
+    pub id: TaskId,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The work as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// Its working directory.
+    pub cwd: String,
+    /// PATH, HOME, LANG, TERM, USER, SHELL and TMPDIR of the caller.
+    pub base: BTreeMap<String, String>,
+    /// Its standard input.
+    pub stdin: Stdin,
+}
+
+impl Stored for Launch {
+    const KIND: &'static str = "launch";
+    type Id = TaskId;
+
+    fn id(&self) -> TaskId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Launch(self)
+    }
+}
+
+/// An archived task's short entry: what the core still has to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Archived {
+    /// The task.
+    pub id: TaskId,
+    /// Its session: its files stand below it.
+    pub session: SessionId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When.
+    pub at: Millis,
+}
+
+impl Stored for Archived {
+    const KIND: &'static str = "archived";
+    type Id = TaskId;
+
+    fn id(&self) -> TaskId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Archived(self)
+    }
+}
+
+/// An archived task as it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Past(pub Row);
+
+impl Stored for Past {
+    const KIND: &'static str = "past";
+    type Id = TaskId;
+
+    fn id(&self) -> TaskId {
+        self.0.id
+    }
+
+    fn record(self) -> Record {
+        Record::Past(self)
+    }
+}
+
+/// Refuses a param of the contract that this build has nothing behind.
+pub(crate) fn unbuilt(name: &str) -> Error {
+    Error::new(Kind::FeatureOff, format!("{name} is not available in this version")).with("param", name)
+}
+
+/// The hash under which a token is stored.
+pub fn token_hash(token: &str) -> Box<str> {
+    blake3::hash(token.as_bytes()).to_hex().as_str().into()
+}

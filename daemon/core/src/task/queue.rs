@@ -1,0 +1,87 @@
+//! The queue: who starts when. A task starts when its predecessors completed, its session and the daemon have a
+//! free slot, and neither is paused; among sessions the oldest waiting task goes first.
+
+use std::collections::BTreeSet;
+
+use ccagent_proto::{SessionId, TaskId};
+
+use super::run::End;
+use super::view::task_error;
+use super::{Outcome, State, token_hash};
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::effect::{Effect, Start};
+
+impl Core {
+    /// Whether a session has a free slot and is not paused.
+    pub(crate) fn may_start(&self, session: &SessionId) -> bool {
+        !self.paused()
+            && !self.closing
+            && self.tasks.all_slots() < self.limits.agents
+            && self.tasks.slots(session) < self.limits.agents_per_session
+            && self.sessions.get(session).is_none_or(|row| !row.paused)
+    }
+
+    /// Starts what can start.
+    pub(crate) fn start_queued(&mut self, cx: &mut Cx<'_>) {
+        let mut shut: BTreeSet<SessionId> = BTreeSet::new();
+        loop {
+            let next = self
+                .tasks
+                .heads()
+                .filter(|(session, _)| !shut.contains(*session))
+                .min_by_key(|(_, id)| *id)
+                .map(|(session, id)| (session.clone(), id));
+            let Some((session, id)) = next else { return };
+            if self.may_start(&session) {
+                self.start(cx, id);
+            } else {
+                shut.insert(session);
+            }
+        }
+    }
+
+    /// Asks for the start of a queued task's attempt, with a token of its own.
+    pub(crate) fn start(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let token = format!("{:032x}", cx.ids.secret());
+        let hash = token_hash(&token);
+        let fresh = format!("{:032x}", cx.ids.secret()).into();
+        self.tasks.update(cx, id, |row| {
+            row.state = State::Starting;
+            row.token = Some(hash);
+            row.control.get_or_insert(fresh);
+        });
+        let Some(row) = self.tasks.get(&id) else { return };
+        let vaults = [self.live.session_vaults.get(&row.session), self.live.task_vaults.get(&id)];
+        cx.effects.push(Effect::Start(Box::new(Start {
+            task: id,
+            attempt: row.attempt,
+            session: row.session.clone(),
+            directory: row.directory(&self.limits.state_dir),
+            token,
+            control: row.control.clone().unwrap_or_default(),
+            name: row.name.clone(),
+            team: row.team.clone(),
+            parent: row.parent,
+            budget: row.budget,
+            vaults: vaults.into_iter().flatten().copied().collect(),
+        })));
+    }
+
+    /// Tells those that wait for a task how it ended.
+    pub(crate) fn settle_dependents(&mut self, cx: &mut Cx<'_>, id: TaskId, outcome: Outcome) {
+        for dependent in self.tasks.dependents(id) {
+            if outcome == Outcome::Completed {
+                self.tasks.update(cx, dependent, |row| row.waits.retain(|wait| *wait != id));
+            } else {
+                self.fail_dependent(cx, dependent, id);
+            }
+        }
+    }
+
+    /// Ends a queued task whose predecessor did not complete.
+    pub(crate) fn fail_dependent(&mut self, cx: &mut Cx<'_>, id: TaskId, predecessor: TaskId) {
+        let error = task_error("dependency", format!("{predecessor}, which had to complete first, did not"));
+        self.end(cx, id, End::failed(error));
+    }
+}

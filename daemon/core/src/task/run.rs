@@ -1,0 +1,258 @@
+//! A run's life as the runner reports it, and its end: the one place where a task becomes done.
+
+use ccagent_proto::event::Topic;
+use ccagent_proto::task::{Exit, TaskError};
+use ccagent_proto::{Millis, TaskId};
+use serde_json::{Value, json};
+
+use super::view::task_error;
+use super::{Cause, Outcome, Row, State};
+use crate::core::Core;
+use crate::cx::{About, Cx};
+use crate::effect::Effect;
+use crate::input::{Ended, Report, RunnerEvent};
+
+/// How often a row is stored for progress alone (PG-08).
+const PROGRESS_EVERY: Millis = 1000;
+
+/// How a run ends.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    outcome: Outcome,
+    error: Option<TaskError>,
+    exit: Option<Exit>,
+    output: Option<(u64, bool)>,
+    tail: Option<Box<str>>,
+}
+
+impl End {
+    pub(crate) fn new(outcome: Outcome) -> Self {
+        Self { outcome, error: None, exit: None, output: None, tail: None }
+    }
+
+    pub(crate) fn failed(error: TaskError) -> Self {
+        Self { error: Some(error), ..Self::new(Outcome::Failed) }
+    }
+
+    pub(crate) fn interrupted(message: &str) -> Self {
+        Self { error: Some(task_error("interrupted", message)), ..Self::new(Outcome::Interrupted) }
+    }
+}
+
+impl Core {
+    /// Takes a runner's report. A report about another attempt, or about a task that is done, is stale: it is dropped.
+    pub(crate) fn runner_event(&mut self, cx: &mut Cx<'_>, event: RunnerEvent) {
+        let id = event.task;
+        let Some(row) = self.tasks.get(&id) else { return };
+        if row.attempt != event.attempt || !row.holds_slot() {
+            return;
+        }
+        match event.what {
+            Report::Started { pid } => self.started(cx, id, pid),
+            Report::StartFailed { cause, message } => {
+                let mut end = End::failed(task_error("startFailed", message));
+                end.exit = exit_of_cause(&cause);
+                self.end(cx, id, end);
+            }
+            Report::Output { bytes, truncated } => self.output(cx, id, bytes, truncated),
+            Report::LeaderEnded { exit, remaining } => {
+                self.tasks.update(cx, id, |row| row.state = State::Leaving { exit, remaining });
+                let data = json!({ "remaining": remaining, "exit": exit });
+                self.task_event(cx, id, Topic::Task, "task.status", data);
+            }
+            Report::Ended(ended) => self.ended(cx, id, ended),
+            Report::ShimLost { message } => {
+                self.end(cx, id, End::failed(task_error("shimLost", message)));
+            }
+            Report::MachineRestarted => {
+                self.end(cx, id, End::interrupted("the machine restarted under it"));
+            }
+            Report::NeverStarted => self.start_again(cx, id),
+        }
+    }
+
+    fn started(&mut self, cx: &mut Cx<'_>, id: TaskId, pid: u32) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let again = row.started_at.is_some();
+        let resumed = row.attempt > 1;
+        let stop = row.stop.clone();
+        let now = cx.now;
+        self.tasks.update(cx, id, |row| {
+            if !matches!(row.state, State::Leaving { .. }) {
+                row.state = State::Running { pid };
+            }
+            row.started_at.get_or_insert(now);
+            row.active_at = now;
+        });
+        if !again {
+            self.task_event(cx, id, Topic::Task, "task.started", json!({ "pid": pid }));
+            self.log(cx, id, json!({ "phase": "started", "resumed": resumed }));
+        }
+        // A stop that was asked for before the daemon went away still holds (D54).
+        if let (true, Some(stop)) = (again, stop) {
+            self.push_stop(cx, id, stop.grace_ms);
+        }
+    }
+
+    fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        if row.stop.is_some() {
+            self.end(cx, id, End::new(Outcome::Killed));
+        } else if !row.env_names.is_empty() && !self.live.task_vaults.contains_key(&id) {
+            self.end(
+                cx,
+                id,
+                End::interrupted("a restart lost the values of its environment: resume it with env"),
+            );
+        } else {
+            self.start(cx, id);
+        }
+    }
+
+    /// Output: an event every time, a stored row at most once a second.
+    fn output(&mut self, cx: &mut Cx<'_>, id: TaskId, bytes: u64, truncated: bool) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let now = cx.now;
+        if now.saturating_sub(row.active_at) >= PROGRESS_EVERY || truncated != row.output_truncated {
+            self.tasks.update(cx, id, |row| {
+                row.output_bytes = bytes;
+                row.output_truncated = truncated;
+                row.active_at = now;
+            });
+            self.log(cx, id, json!({ "phase": "progress", "outputBytes": bytes }));
+        }
+        let data = json!({ "outputBytes": bytes, "truncated": truncated });
+        self.task_event(cx, id, Topic::Output, "output.appended", data);
+        let line = format!("{bytes} bytes of output");
+        self.task_event(cx, id, Topic::Task, "task.progress", json!({ "line": line }));
+        self.task_event(cx, id, Topic::Sdk, "task_progress", json!({ "summary": line }));
+    }
+
+    fn ended(&mut self, cx: &mut Cx<'_>, id: TaskId, ended: Ended) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let (outcome, error) = verdict(row, &ended);
+        let end = End {
+            outcome,
+            error,
+            exit: Some(ended.exit),
+            output: Some((ended.output_bytes, ended.output_truncated)),
+            tail: ended.tail,
+        };
+        self.end(cx, id, end);
+    }
+
+    /// Makes a task done: the state first, then who waits for it, then the notice, then the free slot.
+    pub(crate) fn end(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
+        let foreground = self.live.foreground.remove(&id).is_some();
+        let End { outcome, error, exit, output, tail } = end;
+        let log_error = error.clone();
+        let now = cx.now;
+        self.tasks.update(cx, id, |row| {
+            row.state = State::Done { outcome, at: now };
+            row.error = error;
+            row.exit = exit;
+            row.stop = None;
+            row.waits.clear();
+            row.active_at = now;
+            row.tail = tail;
+            if let Some((bytes, truncated)) = output {
+                (row.output_bytes, row.output_truncated) = (bytes, truncated);
+            }
+            // Whoever waited in the foreground has the answer; nobody has to be told again (FB-06).
+            row.acked = foreground;
+        });
+        self.task_event(cx, id, Topic::Task, "task.ended", json!({}));
+        self.log(cx, id, log_row(outcome, log_error.as_ref()));
+        self.member_ended(cx, id);
+        if !foreground {
+            self.notify(cx, id);
+        }
+        let data = json!({ "status": outcome.status() });
+        self.task_event(cx, id, Topic::Sdk, "task_updated", data.clone());
+        self.task_event(cx, id, Topic::Sdk, "task_completed", data);
+        self.settle_dependents(cx, id, outcome);
+        self.start_queued(cx);
+    }
+
+    pub(crate) fn push_stop(&self, cx: &mut Cx<'_>, id: TaskId, grace_ms: Millis) {
+        if let Some(row) = self.tasks.get(&id) {
+            cx.effects.push(Effect::Stop { task: id, attempt: row.attempt, grace_ms });
+        }
+    }
+
+    /// An event about a task; `taskId`, `sessionId`, status and names are always in it.
+    pub(crate) fn task_event(
+        &self,
+        cx: &mut Cx<'_>,
+        id: TaskId,
+        topic: Topic,
+        r#type: &'static str,
+        mut data: Value,
+    ) {
+        let Some(row) = self.tasks.get(&id).filter(|row| row.persist) else {
+            return;
+        };
+        data["taskId"] = json!(id);
+        data["sessionId"] = json!(row.session);
+        data["attempt"] = json!(row.attempt);
+        if data.get("status").is_none() {
+            data["status"] = json!(row.status());
+        }
+        for (key, value) in [("name", &row.name), ("teamName", &row.team)] {
+            if let Some(value) = value {
+                data[key] = json!(value);
+            }
+        }
+        let about = About {
+            task: Some(id),
+            session: Some(row.session.clone()),
+            team: row.team.as_deref().map(Into::into),
+            mailbox: None,
+        };
+        cx.event(topic, r#type, about, data);
+    }
+}
+
+/// What a run's end means: a limit and a stop are told apart from an end by itself (AB-12).
+fn verdict(row: &Row, ended: &Ended) -> (Outcome, Option<TaskError>) {
+    let cause = row.stop.as_ref().map(|stop| stop.cause);
+    match (cause, ended.exit) {
+        (Some(Cause::Stop), _) => (Outcome::Killed, None),
+        (Some(Cause::Timeout), _) => {
+            let seconds = row.budget.run_ms / 1000;
+            (Outcome::Failed, Some(task_error("timeout", format!("it ran longer than {seconds} s"))))
+        }
+        (None, _) if ended.oom => (
+            Outcome::Failed,
+            Some(task_error("memory", format!("it needed more than {} bytes", row.budget.memory))),
+        ),
+        (None, Exit { code: Some(0), .. }) => (Outcome::Completed, None),
+        (None, Exit { code: Some(code), .. }) => {
+            (Outcome::Failed, Some(task_error("exit", format!("it exited with code {code}"))))
+        }
+        (None, Exit { signal: Some(signal), .. }) => {
+            (Outcome::Failed, Some(task_error("signal", format!("signal {signal} ended it"))))
+        }
+        (None, Exit { code: None, signal: None }) => {
+            (Outcome::Failed, Some(task_error("exit", "its exit code was not seen")))
+        }
+    }
+}
+
+/// What a shell would say of a program that could not be started.
+fn exit_of_cause(cause: &str) -> Option<Exit> {
+    match cause {
+        "notFound" => Some(Exit { code: Some(127), signal: None }),
+        "notExecutable" => Some(Exit { code: Some(126), signal: None }),
+        _ => None,
+    }
+}
+
+fn log_row(outcome: Outcome, error: Option<&TaskError>) -> Value {
+    match outcome {
+        Outcome::Completed => json!({ "phase": "completed", "ok": true }),
+        Outcome::Failed => json!({ "phase": "failed", "error": error.map(|error| error.message.as_str()) }),
+        Outcome::Killed => json!({ "phase": "stopped" }),
+        Outcome::Interrupted => json!({ "phase": "interrupted" }),
+    }
+}

@@ -1,0 +1,416 @@
+//! Spawning: one entry for every kind of agent; the route follows from the params (SP-01).
+
+use std::collections::BTreeMap;
+
+use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams, AgentSpawnResult, SpawnStatus};
+use ccagent_proto::event::Topic;
+use ccagent_proto::runner::RunnerKind;
+use ccagent_proto::task::Receives;
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::resolve::Found;
+use super::view::COMMAND;
+use super::{Budget, Launch, Outcome, Row, State, unbuilt};
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::effect::Effect;
+use crate::record::Record;
+use crate::team::check_name;
+
+/// Bytes of a command line at most: the kernel takes no more.
+const COMMAND_MOST: usize = 1 << 20;
+/// The methods that a spawn's answer points to (SP-19).
+const HINT: &str = "read its output with task.output, wait with task.wait, stop it with task.stop";
+
+/// The permission modes of the contract.
+const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "bubble"];
+
+/// A spawn whose params were looked up and found good.
+struct Plan {
+    session: SessionId,
+    parent: Option<TaskId>,
+    name: Option<String>,
+    team: Option<String>,
+    argv: Vec<String>,
+    cwd: String,
+    env_names: Vec<String>,
+    after: Vec<TaskId>,
+    waits: Vec<TaskId>,
+    doomed: Option<TaskId>,
+    route: &'static str,
+    reasons: Vec<String>,
+}
+
+impl Core {
+    pub(crate) fn agent_spawn(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: AgentSpawnParams,
+    ) -> Result<AgentSpawnResult, Error> {
+        if let Some(id) = params.resume_agent_id {
+            return self.resume_by_spawn(cx, caller, id, params);
+        }
+        let plan = self.plan(caller, &params)?;
+        if self.tasks.queued() >= self.limits.queue {
+            return Err(Error::new(Kind::ConcurrencyLimit, "the queue of agents is full: try again later")
+                .with("queued", self.tasks.queued())
+                .with("limit", self.limits.queue));
+        }
+
+        let id = TaskId(Uuid::from_u128(cx.ids.id()));
+        let route = plan.route;
+        let doomed = plan.doomed;
+        let (row, launch) = self.rows_of(cx, caller, id, plan, params);
+        cx.put(Record::Launch(launch));
+        self.enlist(cx, &row);
+        if !row.backgrounded {
+            self.live.foreground.insert(id, caller.conn);
+        }
+        if let Some(vault) = caller.vault {
+            self.live.task_vaults.insert(id, vault);
+        }
+        self.tasks.insert(cx, row);
+
+        self.task_event(cx, id, Topic::Task, "task.spawned", json!({}));
+        self.task_event(cx, id, Topic::Sdk, "task_started", json!({ "task_type": "local_agent" }));
+        match doomed {
+            Some(predecessor) => self.fail_dependent(cx, id, predecessor),
+            None => self.start_queued(cx),
+        }
+        self.spawn_result(cx, id, route)
+    }
+
+    /// How a spawn or resume is answered, as things stand.
+    pub(crate) fn spawn_result(
+        &self,
+        cx: &Cx<'_>,
+        id: TaskId,
+        route: &str,
+    ) -> Result<AgentSpawnResult, Error> {
+        let task = self.view(id, cx.now).ok_or_else(|| Error::new(Kind::Internal, "the task is gone"))?;
+        let status = match (self.tasks.get(&id).map(|row| &row.state), route) {
+            (Some(State::Done { outcome: Outcome::Completed, .. }), _) => SpawnStatus::Completed,
+            (Some(State::Done { outcome: Outcome::Killed, .. }), _) => SpawnStatus::Killed,
+            (Some(State::Done { .. }), _) => SpawnStatus::Failed,
+            (_, "teammate") => SpawnStatus::TeammateSpawned,
+            (_, _) => SpawnStatus::AsyncLaunched,
+        };
+        Ok(AgentSpawnResult { status, task_id: id, task, text: None, hint: Some(HINT.to_owned()) })
+    }
+
+    pub(crate) fn agent_explain(
+        &self,
+        caller: &Caller,
+        params: &AgentSpawnParams,
+    ) -> Result<AgentExplainResult, Error> {
+        let plan = self.plan(caller, params)?;
+        let queued = !plan.waits.is_empty() || !self.may_start(&plan.session);
+        Ok(AgentExplainResult {
+            route: plan.route.to_owned(),
+            reasons: plan.reasons,
+            runner: RunnerKind::Process,
+            argv: Some(plan.argv),
+            cwd: plan.cwd,
+            env_names: plan.env_names,
+            permission_mode: params.permission_mode.clone().unwrap_or_else(|| "default".to_owned()),
+            isolation: "none".to_owned(),
+            queued,
+        })
+    }
+
+    /// Looks everything up and refuses what can't be.
+    fn plan(&self, caller: &Caller, params: &AgentSpawnParams) -> Result<Plan, Error> {
+        refuse_unbuilt(params)?;
+        let session = self.session_of(caller, params.session_id.as_ref())?;
+        let argv = command_of(params)?;
+        check_shapes(params)?;
+        let (name, team) = self.names_of(caller, params)?;
+        let (after, waits, doomed) = self.predecessors(params.after.as_deref().unwrap_or_default())?;
+        let (route, reasons) = route_of(params, team.is_some());
+        Ok(Plan {
+            parent: self.task_of(caller),
+            cwd: self.cwd_of(caller, &session, params.cwd.as_deref())?,
+            env_names: self.env_names_of(&session, params.env.as_ref())?,
+            session,
+            name,
+            team,
+            argv,
+            after,
+            waits,
+            doomed,
+            route,
+            reasons,
+        })
+    }
+
+    /// The name and team of the new agent; a team needs both.
+    fn names_of(
+        &self,
+        caller: &Caller,
+        params: &AgentSpawnParams,
+    ) -> Result<(Option<String>, Option<String>), Error> {
+        let Some(name) = params.name.clone() else {
+            return Ok((None, None));
+        };
+        check_name(&name, "name")?;
+        let Some(team) = params.team_name.clone() else {
+            if self.tasks.named(&name).is_some() {
+                return Err(name_taken(&name));
+            }
+            return Ok((Some(name), None));
+        };
+        self.may_add_member(caller, &team, &name)?;
+        Ok((Some(name), Some(team)))
+    }
+
+    /// The predecessors, those of them that have not completed, and one that never will.
+    #[expect(clippy::type_complexity, reason = "three lists that only `plan` takes apart")]
+    fn predecessors(&self, after: &[String]) -> Result<(Vec<TaskId>, Vec<TaskId>, Option<TaskId>), Error> {
+        let (mut ids, mut waits, mut doomed) = (Vec::new(), Vec::new(), None);
+        for text in after {
+            let found = self.find(text).map_err(|error| error.with("path", "after"))?;
+            let id = found.id();
+            if ids.contains(&id) {
+                continue;
+            }
+            let outcome = match found {
+                Found::Archived(id) => self.archive.get(&id).map(|entry| entry.outcome),
+                Found::Live(id) => match self.tasks.get(&id).map(|row| &row.state) {
+                    Some(State::Done { outcome, .. }) => Some(*outcome),
+                    _ => None,
+                },
+            };
+            ids.push(id);
+            match outcome {
+                None => waits.push(id),
+                Some(Outcome::Completed) => {}
+                Some(Outcome::Failed | Outcome::Killed | Outcome::Interrupted) => doomed = Some(id),
+            }
+        }
+        Ok((ids, waits, doomed))
+    }
+
+    /// The working directory: the call's, else the session's, else the caller's process's.
+    fn cwd_of(&self, caller: &Caller, session: &SessionId, named: Option<&str>) -> Result<String, Error> {
+        let base = self.sessions.get(session).and_then(|row| row.cwd.clone()).or_else(|| caller.cwd.clone());
+        match (named, base) {
+            (Some(path), _) if path.starts_with('/') => Ok(path.to_owned()),
+            (Some(path), Some(base)) if caller.cwd.is_some() => {
+                Ok(format!("{}/{path}", caller.cwd.as_deref().unwrap_or(&base)))
+            }
+            (Some(path), _) => Err(Error::new(
+                Kind::InvalidParams,
+                format!("cwd {path:?} is relative: give an absolute path"),
+            )
+            .with("path", "cwd")),
+            (None, Some(base)) => Ok(base),
+            (None, None) => Ok("/".to_owned()),
+        }
+    }
+
+    /// Names of the variables that the session and the call give.
+    fn env_names_of(
+        &self,
+        session: &SessionId,
+        env: Option<&BTreeMap<String, String>>,
+    ) -> Result<Vec<String>, Error> {
+        let named = &self.session(session)?.env_names;
+        let given = |name: &String| env.is_some_and(|env| env.contains_key(name));
+        let lost: Vec<String> = named.iter().filter(|name| !given(name)).cloned().collect();
+        if !lost.is_empty() && !self.live.session_vaults.contains_key(session) {
+            return Err(Error::new(
+                Kind::InvalidParams,
+                format!("a restart lost the session's values of {}: give them as env", lost.join(", ")),
+            )
+            .with("path", "env")
+            .with("missing", lost));
+        }
+        let mut names: Vec<String> =
+            named.iter().chain(env.into_iter().flat_map(BTreeMap::keys)).cloned().collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn rows_of(
+        &self,
+        cx: &Cx<'_>,
+        caller: &Caller,
+        id: TaskId,
+        plan: Plan,
+        params: AgentSpawnParams,
+    ) -> (Row, Launch) {
+        let background = params.run_in_background == Some(true) || plan.team.is_some();
+        let description = params.description.or(params.prompt.clone()).unwrap_or_else(|| plan.argv.join(" "));
+        let row = Row {
+            id,
+            kind: COMMAND,
+            session: plan.session,
+            parent: plan.parent,
+            name: plan.name.map(Into::into),
+            team: plan.team.map(Into::into),
+            agent_type: params.subagent_type.map(Into::into),
+            description: crate::message::shorten(&description, 200).into(),
+            model: params.model.map(Into::into),
+            permission_mode: params.permission_mode.unwrap_or_else(|| "default".to_owned()).into(),
+            program: plan.argv.first().map(String::as_str).unwrap_or_default().into(),
+            cwd: plan.cwd.as_str().into(),
+            env_names: plan.env_names,
+            labels: params.labels.unwrap_or_default(),
+            after: plan.after,
+            waits: plan.waits,
+            state: State::Queued,
+            attempt: 1,
+            stop: None,
+            stopped_by: None,
+            token: None,
+            control: None,
+            backgrounded: background,
+            retain: false,
+            persist: params.persist != Some(false),
+            notified: false,
+            acked: false,
+            evict_after: None,
+            budget: Budget {
+                run_ms: params.run_timeout_ms.unwrap_or(self.limits.run_ms),
+                memory: params.max_memory_bytes.unwrap_or(0),
+                output: params.max_output_bytes.unwrap_or(self.limits.output).min(self.limits.output),
+            },
+            receives: params.receives.unwrap_or(Receives::Poll),
+            output_bytes: 0,
+            output_truncated: false,
+            tail: None,
+            exit: None,
+            error: None,
+            active_at: cx.now,
+            created_at: cx.now,
+            started_at: None,
+            updated_at: cx.now,
+        };
+        let launch = Launch {
+            id,
+            argv: plan.argv,
+            prompt: params.prompt,
+            cwd: plan.cwd,
+            base: (*caller.base).clone(),
+            stdin: params.stdin.unwrap_or_default(),
+        };
+        (row, launch)
+    }
+
+    /// The task that a caller runs as.
+    pub(crate) fn task_of(&self, caller: &Caller) -> Option<TaskId> {
+        match &caller.who {
+            Who::Operator => None,
+            Who::Agent(id) => Some(*id),
+            Who::Member { team, name } => self.teams.get(&team.to_string())?.member(name)?.task,
+        }
+    }
+
+    /// A row for the task's `events.jsonl`.
+    pub(crate) fn log(&self, cx: &mut Cx<'_>, id: TaskId, mut row: serde_json::Value) {
+        if let Some(task) = self.tasks.get(&id).filter(|task| task.persist) {
+            row["at"] = json!(cx.now);
+            cx.effects.push(Effect::Log { task: id, session: task.session.clone(), row });
+        }
+    }
+}
+
+/// The program and its arguments.
+fn command_of(params: &AgentSpawnParams) -> Result<Vec<String>, Error> {
+    let bad = |why: &str| Error::new(Kind::InvalidParams, why).with("path", "command");
+    let Some(argv) = params.command.clone() else {
+        return Err(Error::new(
+            Kind::RunnerUnavailable,
+            "this version runs programs only: give command, the program and its arguments",
+        )
+        .with("needs", "command"));
+    };
+    if argv.first().is_none_or(String::is_empty) {
+        return Err(bad("command needs a program as its first entry"));
+    }
+    if argv.iter().any(|word| word.contains('\0')) {
+        return Err(bad("a word of command has a NUL byte, which no program can be given"));
+    }
+    if argv.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND_MOST {
+        return Err(bad("command has more than 1 MiB: write the text to a file or to its input"));
+    }
+    Ok(argv)
+}
+
+/// Values whose shape the types leave open.
+fn check_shapes(params: &AgentSpawnParams) -> Result<(), Error> {
+    let bad = |path: &str, why: String| Err(Error::new(Kind::InvalidParams, why).with("path", path));
+    if let Some(mode) = &params.permission_mode
+        && !MODES.contains(&mode.as_str())
+    {
+        return bad("permissionMode", format!("{mode:?} is no permission mode: {} are", MODES.join(", ")));
+    }
+    for (name, value) in params.env.iter().flatten() {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return bad("env", format!("{name:?} is no variable name, or its value has a NUL byte"));
+        }
+        if name.starts_with("CCAGENT_") {
+            return bad("env", format!("{name} is set by the daemon"));
+        }
+    }
+    if params.cwd.as_ref().is_some_and(|cwd| cwd.contains('\0')) {
+        return bad("cwd", "cwd has a NUL byte".to_owned());
+    }
+    if params.labels.as_ref().is_some_and(|labels| labels.len() > 64) {
+        return bad("labels", "a task has at most 64 labels".to_owned());
+    }
+    Ok(())
+}
+
+/// Params of the contract that need a model, a worktree or another machine.
+fn refuse_unbuilt(params: &AgentSpawnParams) -> Result<(), Error> {
+    if let Some(isolation) = params.isolation.as_deref().filter(|word| *word != "none") {
+        return match isolation {
+            "worktree" | "remote" | "container" => Err(unbuilt("isolation").with("value", isolation)),
+            _ => Err(Error::new(Kind::InvalidParams, "isolation is none, worktree or remote")
+                .with("path", "isolation")),
+        };
+    }
+    if let Some(kind) = params.runner.filter(|kind| *kind != RunnerKind::Process) {
+        return Err(Error::new(
+            Kind::RunnerUnavailable,
+            "only the runner process is available in this version",
+        )
+        .with("runner", serde_json::to_value(kind).unwrap_or_default()));
+    }
+    let wanted = [
+        ("writeScopes", params.write_scopes.is_some()),
+        ("profile", params.profile.is_some()),
+        ("overrides", params.overrides.is_some()),
+        ("share", params.share.is_some()),
+        ("criticalReminder", params.critical_reminder.is_some()),
+        ("systemPrompt", params.system_prompt.is_some()),
+        ("maxTurns", params.max_turns.is_some()),
+        ("maxTokens", params.max_tokens.is_some()),
+        ("maxUsd", params.max_usd.is_some()),
+        ("planModeRequired", params.plan_mode_required == Some(true)),
+    ];
+    wanted.into_iter().find(|(_, wanted)| *wanted).map_or(Ok(()), |(name, _)| Err(unbuilt(name)))
+}
+
+/// The route, by the ordered predicate: teammate, background, then synchronous (SP-07).
+fn route_of(params: &AgentSpawnParams, teammate: bool) -> (&'static str, Vec<String>) {
+    let why = |text: &str| vec![text.to_owned()];
+    if teammate {
+        ("teammate", why("teamName and name are both given"))
+    } else if params.run_in_background == Some(true) {
+        ("background", why("runInBackground is true"))
+    } else {
+        ("sync", why("neither a team member nor in the background"))
+    }
+}
+
+pub(crate) fn name_taken(name: &str) -> Error {
+    Error::new(Kind::NameTaken, format!("an agent named {name:?} is alive: take another name or stop it"))
+        .with("name", name)
+}

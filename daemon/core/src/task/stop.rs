@@ -1,0 +1,135 @@
+//! Stopping: always the whole subtree of tasks, and each task's whole process tree; done only when the operating
+//! system says so, which a runner reports (D49, D50, D53).
+
+use ccagent_proto::event::Topic;
+use ccagent_proto::task::{
+    StoppedBy, Task, TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult,
+};
+use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
+use serde_json::json;
+
+use super::run::End;
+use super::{Cause, Outcome, State, Stop};
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::cx::Cx;
+
+impl Core {
+    pub(crate) fn task_stop(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: &TaskStopParams,
+    ) -> Result<TaskStopResult, Error> {
+        let row = self.task(&params.task_id)?;
+        let id = row.id;
+        self.may_steer(caller, row)?;
+        let below = self.tasks.descendants(id);
+        let alive = |core: &Self, id: &TaskId| core.tasks.get(id).is_some_and(|row| !row.is_done());
+        if !alive(self, &id) && !below.iter().any(|id| alive(self, id)) {
+            return Err(already_terminal(id));
+        }
+
+        let grace_ms =
+            if params.force == Some(true) { 0 } else { params.grace_ms.unwrap_or(self.limits.grace_ms) };
+        let by = self.stopped_by(caller, params.reason.clone());
+        let stopped: Vec<TaskId> = below.into_iter().filter(|id| alive(self, id)).collect();
+        for id in std::iter::once(id).chain(stopped.iter().copied()) {
+            self.stop(cx, id, Cause::Stop, grace_ms, by.clone());
+        }
+
+        let view = |id: &TaskId| self.view(*id, cx.now);
+        let task = view(&id).ok_or_else(|| already_terminal(id))?;
+        Ok(TaskStopResult { task, descendants: stopped.iter().filter_map(view).collect::<Vec<Task>>() })
+    }
+
+    pub(crate) fn task_stop_all(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: &TaskStopAllParams,
+    ) -> Result<TaskStopAllResult, Error> {
+        if let Some(id) = &params.session_id {
+            self.session(id)?;
+        }
+        let wanted = |session: &SessionId| params.session_id.as_ref().is_none_or(|id| id == session);
+        let ids: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|row| !row.is_done() && wanted(&row.session))
+            .map(|row| row.id)
+            .collect();
+        let by = self.stopped_by(caller, Some("stop all".to_owned()));
+        let grace_ms = self.limits.grace_ms.min(params.timeout_ms.unwrap_or(self.limits.stop_all_ms));
+        for id in &ids {
+            self.stop(cx, *id, Cause::Stop, grace_ms, by.clone());
+        }
+        let done = |id: &TaskId| self.tasks.get(id).is_none_or(super::Row::is_done);
+        let (stopped, abandoned) = ids.into_iter().partition(done);
+        Ok(TaskStopAllResult { stopped, abandoned })
+    }
+
+    /// Stops every task of a session.
+    pub(crate) fn stop_session(&mut self, cx: &mut Cx<'_>, caller: &Caller, session: &SessionId) {
+        let ids: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|row| !row.is_done() && row.session == *session)
+            .map(|row| row.id)
+            .collect();
+        let by = self.stopped_by(caller, Some("its session was closed".to_owned()));
+        for id in ids {
+            self.stop(cx, id, Cause::Stop, self.limits.grace_ms, by.clone());
+        }
+    }
+
+    /// Ends one task: at once when nothing runs yet, else by its runner. Asked again, only the grace can shrink.
+    pub(crate) fn stop(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: TaskId,
+        cause: Cause,
+        grace_ms: Millis,
+        by: StoppedBy,
+    ) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        match (&row.state, &row.stop) {
+            (State::Done { .. }, _) => {}
+            (State::Queued, _) => {
+                self.tasks.update(cx, id, |row| row.stopped_by = Some(by));
+                self.end(cx, id, End::new(Outcome::Killed));
+            }
+            (State::Starting | State::Running { .. } | State::Leaving { .. }, Some(asked)) => {
+                if grace_ms < asked.grace_ms {
+                    self.tasks.update(cx, id, |row| {
+                        if let Some(stop) = &mut row.stop {
+                            stop.grace_ms = grace_ms;
+                        }
+                    });
+                    self.push_stop(cx, id, grace_ms);
+                }
+            }
+            (State::Starting | State::Running { .. } | State::Leaving { .. }, None) => {
+                self.tasks.update(cx, id, |row| {
+                    row.stop = Some(Stop { cause, grace_ms });
+                    row.stopped_by = Some(by);
+                });
+                self.push_stop(cx, id, grace_ms);
+                self.task_event(cx, id, Topic::Task, "task.stopping", json!({ "graceMs": grace_ms }));
+            }
+        }
+    }
+
+    pub(crate) fn stopped_by(&self, caller: &Caller, reason: Option<String>) -> StoppedBy {
+        let name = match &caller.who {
+            Who::Operator => None,
+            Who::Agent(id) => self.tasks.get(id).map(super::Row::label),
+            Who::Member { team, name } => Some(format!("{name}@{team}")),
+        };
+        StoppedBy { role: self.role(caller).word().to_owned(), name, reason }
+    }
+}
+
+pub(crate) fn already_terminal(id: TaskId) -> Error {
+    Error::new(Kind::AlreadyTerminal, format!("task {id} has ended")).with("taskId", id.to_string())
+}

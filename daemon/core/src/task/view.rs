@@ -1,0 +1,170 @@
+//! A task as callers see it. Everything here follows from the row; nothing is stored twice (I12).
+
+use std::collections::BTreeMap;
+
+use ccagent_proto::runner::{Runner, RunnerKind};
+use ccagent_proto::task::{
+    Progress, Task, TaskError, TaskKind, TaskResult, TaskStatus, Usage, WaitKind, WaitingOn,
+};
+use ccagent_proto::{Millis, TaskId};
+use serde_json::json;
+
+use super::{Outcome, Row, State};
+use crate::core::Core;
+
+impl Outcome {
+    /// The status that it shows as.
+    pub const fn status(self) -> TaskStatus {
+        match self {
+            Self::Completed => TaskStatus::Completed,
+            Self::Failed => TaskStatus::Failed,
+            Self::Killed => TaskStatus::Killed,
+            Self::Interrupted => TaskStatus::Interrupted,
+        }
+    }
+}
+
+impl Row {
+    /// The status that callers see.
+    pub const fn status(&self) -> TaskStatus {
+        match self.state {
+            State::Queued => TaskStatus::Queued,
+            State::Starting | State::Running { .. } | State::Leaving { .. } => TaskStatus::Running,
+            State::Done { outcome, .. } => outcome.status(),
+        }
+    }
+
+    /// From the start to the end, or to now.
+    pub fn duration_ms(&self, now: Millis) -> Millis {
+        let end = match self.state {
+            State::Done { at, .. } => at,
+            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => now,
+        };
+        self.started_at.map_or(0, |start| end.saturating_sub(start))
+    }
+
+    /// The directory of a task's files, below the state directory.
+    pub fn directory(&self, state_dir: &str) -> String {
+        format!("{state_dir}/sessions/{}/{}", self.session, self.id)
+    }
+
+    /// Where the output is.
+    pub fn output_file(&self, state_dir: &str) -> String {
+        format!("{}/output", self.directory(state_dir))
+    }
+
+    fn usage(&self, now: Millis) -> Usage {
+        Usage { duration_ms: self.duration_ms(now), ..Usage::default() }
+    }
+
+    fn waiting_on(&self) -> Option<WaitingOn> {
+        match self.state {
+            State::Queued => Some(match self.waits.first() {
+                Some(task) => {
+                    WaitingOn { kind: WaitKind::Children, id: Some(task.to_string()), until_at: None }
+                }
+                None => WaitingOn { kind: WaitKind::Slot, id: None, until_at: None },
+            }),
+            State::Leaving { .. } => Some(WaitingOn { kind: WaitKind::Children, id: None, until_at: None }),
+            State::Starting | State::Running { .. } | State::Done { .. } => None,
+        }
+    }
+
+    fn result(&self) -> Option<TaskResult> {
+        let State::Done { outcome, at } = self.state else {
+            return None;
+        };
+        let metadata = BTreeMap::from([
+            ("kind".to_owned(), json!(self.kind)),
+            ("agentId".to_owned(), json!(self.id)),
+            ("status".to_owned(), json!(outcome.status())),
+            ("agentType".to_owned(), json!(self.agent_type.as_deref().unwrap_or("command"))),
+            ("description".to_owned(), json!(self.description)),
+            ("isolation".to_owned(), json!("none")),
+            ("turns".to_owned(), json!(0)),
+            ("toolCalls".to_owned(), json!(0)),
+            ("failedToolCalls".to_owned(), json!(0)),
+            ("durationMs".to_owned(), json!(self.duration_ms(at))),
+            ("changedFiles".to_owned(), json!([])),
+        ]);
+        let partial = (outcome != Outcome::Completed && self.tail.is_some()).then_some(true);
+        let text = self.tail.as_deref().unwrap_or_default().to_owned();
+        Some(TaskResult { text, partial, warnings: None, metadata })
+    }
+}
+
+impl Core {
+    /// A task's view by id, with its parent's and children's facts.
+    pub(crate) fn view(&self, id: TaskId, now: Millis) -> Option<Task> {
+        self.tasks.get(&id).map(|row| self.view_row(row, now))
+    }
+
+    /// The view of a row.
+    pub fn view_row(&self, row: &Row, now: Millis) -> Task {
+        let done_at = match row.state {
+            State::Done { at, .. } => Some(at),
+            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => None,
+        };
+        let pid = match row.state {
+            State::Running { pid } => Some(pid),
+            State::Queued | State::Starting | State::Leaving { .. } | State::Done { .. } => None,
+        };
+        Task {
+            id: row.id,
+            kind: row.kind,
+            session_id: row.session.clone(),
+            parent_id: row.parent,
+            name: row.name.as_deref().map(str::to_owned),
+            team_name: row.team.as_deref().map(str::to_owned),
+            agent_type: row.agent_type.as_deref().map(str::to_owned),
+            description: row.description.to_string(),
+            prompt: None,
+            command: None,
+            status: row.status(),
+            waiting_on: row.waiting_on(),
+            attempt: row.attempt,
+            runner: Runner { kind: RunnerKind::Process, pid, pane_id: None, host: None },
+            cwd: row.cwd.to_string(),
+            worktree: None,
+            model: row.model.as_deref().map(str::to_owned),
+            permission_mode: row.permission_mode.to_string(),
+            is_backgrounded: row.backgrounded,
+            retain: row.retain,
+            notified: row.notified,
+            evict_after_at: row
+                .evict_after
+                .or_else(|| done_at.filter(|_| row.acked && !row.retain).map(|at| at + self.limits.hold_ms)),
+            progress: Progress {
+                last_activity_at: row.active_at,
+                line: (row.output_bytes > 0).then(|| format!("{} bytes of output", row.output_bytes)),
+                ..Progress::default()
+            },
+            usage: row.usage(now),
+            output_file: row.output_file(&self.limits.state_dir),
+            output_bytes: row.output_bytes,
+            output_truncated: row.output_truncated,
+            receives: row.receives,
+            result: row.result(),
+            error: row.error.clone(),
+            exit: row.exit,
+            stopped_by: row.stopped_by.clone(),
+            resumable: row.is_done() && row.persist,
+            env_names: row.env_names.clone(),
+            labels: row.labels.clone(),
+            after: row.after.clone(),
+            pending_asks: 0,
+            created_at: row.created_at,
+            started_at: row.started_at,
+            ended_at: done_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+/// The error of a run that did not end well.
+pub(crate) fn task_error(kind: &str, message: impl Into<String>) -> TaskError {
+    TaskError { kind: kind.to_owned(), message: message.into() }
+}
+
+/// The kind of task that a spawn makes, told by its runner.
+pub(crate) const COMMAND: TaskKind = TaskKind::LocalCommand;

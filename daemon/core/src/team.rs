@@ -1,0 +1,552 @@
+//! Teams: as far as addresses need them. A member may come and go; it receives while it is away.
+
+use std::sync::Arc;
+
+use ccagent_proto::event::Topic;
+use ccagent_proto::session::PageParams;
+use ccagent_proto::team as wire;
+use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::cx::{About, Cx};
+use crate::mailbox::{Address, of_member};
+use crate::page;
+use crate::record::Record;
+use crate::table::Stored;
+use crate::task;
+use crate::task::token_hash;
+
+/// The lead's name where none is given.
+const LEAD: &str = "team-lead";
+/// A call with its token makes a member present for so long.
+const PRESENT_FOR: Millis = 60_000;
+/// Bytes of a name at most.
+const NAME_MOST: usize = 64;
+/// Names that mean something else.
+const RESERVED: &[&str] = &["main", "daemon", "user", "human", "system"];
+
+/// A member as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<Box<str>>,
+    /// Where it works.
+    pub cwd: Box<str>,
+    /// The task that runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// The hash of the token that resumes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<str>>,
+    /// Counts the joins of this name that did not resume an earlier one.
+    pub generation: u64,
+    /// Whether it left, or its task ended.
+    pub ended: bool,
+    /// When it joined.
+    pub joined_at: Millis,
+}
+
+/// A team as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The lead's name.
+    pub lead: Box<str>,
+    /// The session that made it.
+    pub session: SessionId,
+    /// Its members, the lead first.
+    pub members: Vec<Member>,
+    /// Grows with every change.
+    pub revision: u64,
+    /// When it was made.
+    pub created_at: Millis,
+}
+
+impl Row {
+    /// The member with a name.
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| *member.name == *name)
+    }
+}
+
+impl Stored for Row {
+    const KIND: &'static str = "team";
+    type Id = String;
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn record(self) -> Record {
+        Record::Team(self)
+    }
+}
+
+/// A name of an agent, a team or a session: a safe path part that no address or id looks like (TM-15, A17).
+pub(crate) fn check_name(name: &str, path: &str) -> Result<(), Error> {
+    let good = !name.is_empty()
+        && name.len() <= NAME_MOST
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    let reserved = RESERVED.contains(&name) || name.starts_with("agent_") || name.starts_with("session_");
+    if good && !reserved {
+        return Ok(());
+    }
+    let why = if reserved {
+        format!("{name:?} is a reserved name")
+    } else {
+        format!(
+            "{name:?} is no name: 1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+        )
+    };
+    Err(Error::new(Kind::InvalidParams, why).with("path", path))
+}
+
+impl Core {
+    /// A team by name.
+    pub(crate) fn team(&self, name: &str) -> Result<&Row, Error> {
+        self.teams.get(&name.to_owned()).ok_or_else(|| {
+            let known: Vec<&str> = self.teams.iter().take(20).map(|row| row.name.as_str()).collect();
+            Error::new(Kind::NoTeam, format!("no team {name:?}")).with("teams", known)
+        })
+    }
+
+    pub(crate) fn team_create(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: wire::TeamCreateParams,
+    ) -> Result<wire::Team, Error> {
+        self.needs_operator(caller, "team.create")?;
+        let session = self.session_of(caller, None)?;
+        let name = params.name.unwrap_or_else(|| format!("team-{}", self.teams.len() + 1));
+        check_name(&name, "name")?;
+        let lead = params.lead_name.unwrap_or_else(|| LEAD.to_owned());
+        check_name(&lead, "leadName")?;
+        if self.teams.get(&name).is_some() {
+            return Err(Error::new(Kind::TeamExists, format!("a team {name:?} exists")).with("name", name));
+        }
+
+        let member = Member {
+            name: lead.as_str().into(),
+            agent_type: Some(LEAD.into()),
+            cwd: caller.cwd.as_deref().unwrap_or("/").into(),
+            task: None,
+            token: None,
+            generation: 1,
+            ended: false,
+            joined_at: cx.now,
+        };
+        let row = Row {
+            name: name.clone(),
+            description: params.description,
+            lead: lead.into(),
+            session,
+            members: vec![member],
+            revision: 1,
+            created_at: cx.now,
+        };
+        self.teams.insert(cx, row);
+        team_event(cx, &name, "team.created", json!({}));
+        Ok(self.team_view(cx.now, self.team(&name)?))
+    }
+
+    pub(crate) fn team_get(&self, now: Millis, caller: &Caller, name: &str) -> Result<wire::Team, Error> {
+        let row = self.team(name)?;
+        self.may_see_team(caller, name)?;
+        Ok(self.team_view(now, row))
+    }
+
+    pub(crate) fn team_list(
+        &self,
+        now: Millis,
+        caller: &Caller,
+        params: &PageParams,
+    ) -> Result<wire::TeamListResult, Error> {
+        let rows = self.teams.iter().filter(|row| self.may_see_team(caller, &row.name).is_ok());
+        let views = rows.map(|row| self.team_view(now, row));
+        let (teams, next_cursor) =
+            page::cut(views, params.limit, params.cursor.as_deref(), |team| team.name.clone())?;
+        Ok(wire::TeamListResult { teams, next_cursor })
+    }
+
+    pub(crate) fn team_delete(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: &wire::TeamDeleteParams,
+    ) -> Result<Empty, Error> {
+        let row = self.team(&params.name)?;
+        self.needs_lead(caller, &params.name)?;
+        let active: Vec<String> = row
+            .members
+            .iter()
+            .filter(|member| {
+                member.name != row.lead
+                    && self.presence(cx.now, &params.name, member) == wire::Presence::Connected
+            })
+            .chain(row.members.iter().filter(|member| self.runs(member)))
+            .map(|member| member.name.to_string())
+            .collect();
+        if !active.is_empty() && params.force != Some(true) {
+            return Err(Error::new(
+                Kind::MembersActive,
+                format!("members of {} are active: stop them first", row.name),
+            )
+            .with("members", active));
+        }
+        self.drop_team(cx, &params.name);
+        Ok(Empty {})
+    }
+
+    /// Deletes a session's teams.
+    pub(crate) fn drop_teams_of(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
+        let names: Vec<String> =
+            self.teams.iter().filter(|row| row.session == *session).map(|row| row.name.clone()).collect();
+        for name in names {
+            self.drop_team(cx, &name);
+        }
+    }
+
+    fn drop_team(&mut self, cx: &mut Cx<'_>, name: &str) {
+        self.teams.remove(cx, &name.to_owned());
+        self.live.present.retain(|(team, _), _| **team != *name);
+        team_event(cx, name, "team.deleted", json!({}));
+    }
+
+    /// Makes a connection a member. A token resumes the member that it was given to; an operator needs none for a
+    /// name that nobody holds.
+    pub(crate) fn team_join(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: wire::TeamJoinParams,
+    ) -> Result<wire::TeamJoinResult, Error> {
+        check_name(&params.name, "name")?;
+        let row = self.team(&params.team_name)?;
+        let member = row.member(&params.name);
+        let resumes = self.proves(caller, &params.team_name, member, params.token.as_deref())?;
+        if let Some(member) = member {
+            let held =
+                self.live.present.get(&key(&params.team_name, &params.name)).and_then(|seen| seen.conn);
+            if held.is_some_and(|conn| conn != caller.conn) || (!resumes && self.runs(member)) {
+                return Err(task::spawn::name_taken(&params.name));
+            }
+        }
+
+        let (team, name) = (params.team_name.clone(), params.name.clone());
+        let token = match params.token.filter(|_| resumes) {
+            Some(token) => token,
+            None => format!("{:032x}", cx.ids.secret()),
+        };
+        let task = self.task_of(caller);
+        self.change_member(cx, &team, &name, |member, now| {
+            if !resumes {
+                member.generation += 1;
+                member.joined_at = now;
+                member.task = task;
+            }
+            member.ended = false;
+            member.token = Some(token_hash(&token));
+            if let Some(cwd) = params.cwd {
+                member.cwd = cwd.into();
+            }
+            if let Some(r#type) = params.agent_type {
+                member.agent_type = Some(r#type.into());
+            }
+        });
+        self.live.present.insert(key(&team, &name), Seen { conn: Some(caller.conn), at: cx.now });
+        team_event(cx, &team, "team.joined", json!({ "name": name, "pid": params.pid, "resumed": resumes }));
+        Ok(wire::TeamJoinResult { member: self.member_of(cx.now, &team, &name)?, token })
+    }
+
+    /// Whether the caller resumes the member.
+    ///
+    /// # Errors
+    /// `notAuthorised` for a wrong token, or for an agent that is not this member and has none.
+    fn proves(
+        &self,
+        caller: &Caller,
+        team: &str,
+        member: Option<&Member>,
+        token: Option<&str>,
+    ) -> Result<bool, Error> {
+        let own_task = self.task_of(caller).filter(|id| {
+            self.tasks.get(id).is_some_and(|row| row.team.as_deref() == Some(team))
+                && member.is_some_and(|member| member.task == Some(*id))
+        });
+        if own_task.is_some() {
+            return Ok(true);
+        }
+        match (token, member) {
+            (Some(token), Some(member)) if self.is_token_of(member, token) => Ok(true),
+            (Some(_), _) => Err(Error::new(Kind::NotAuthorised, "the token is not this member's")
+                .with("role", self.role(caller).word())
+                .with("needs", "token")),
+            (None, _) if caller.who == Who::Operator => Ok(false),
+            (None, _) => {
+                Err(Error::new(Kind::NotAuthorised, "an agent joins with the token that its spawn gave it")
+                    .with("role", self.role(caller).word())
+                    .with("needs", "token"))
+            }
+        }
+    }
+
+    fn is_token_of(&self, member: &Member, token: &str) -> bool {
+        let hash = Some(token_hash(token));
+        member.token == hash
+            || member.task.and_then(|id| self.tasks.get(&id)).is_some_and(|row| row.token == hash)
+    }
+
+    /// The member that a token belongs to, for a connection that presents it.
+    pub fn member_by_token(&self, token: &str) -> Option<(String, Box<str>)> {
+        let hash = Some(token_hash(token));
+        self.teams.iter().find_map(|row| {
+            let member = row.members.iter().find(|member| member.token == hash)?;
+            Some((row.name.clone(), member.name.clone()))
+        })
+    }
+
+    /// The running task that a token belongs to.
+    pub fn task_by_token(&self, token: &str) -> Option<TaskId> {
+        let hash = Some(token_hash(token));
+        self.tasks.iter().find(|row| row.holds_slot() && row.token == hash).map(|row| row.id)
+    }
+
+    pub(crate) fn team_leave(&mut self, cx: &mut Cx<'_>, caller: &Caller) -> Result<Empty, Error> {
+        let (team, name) = self.membership(caller)?;
+        self.change_member(cx, &team, &name, |member, _| member.ended = true);
+        self.live.present.remove(&key(&team, &name));
+        team_event(cx, &team, "team.left", json!({ "name": name }));
+        Ok(Empty {})
+    }
+
+    pub(crate) fn team_heartbeat(&mut self, now: Millis, caller: &Caller) -> Result<wire::Member, Error> {
+        let (team, name) = self.membership(caller)?;
+        self.seen(&team, &name, now);
+        self.member_of(now, &team, &name)
+    }
+
+    /// Notes that a member called.
+    pub(crate) fn seen(&mut self, team: &str, name: &str, now: Millis) {
+        self.live.present.entry(key(team, name)).or_insert(Seen { conn: None, at: now }).at = now;
+    }
+
+    /// A connection ended: the members that it was are absent.
+    pub(crate) fn absent(&mut self, cx: &mut Cx<'_>, conn: u64) {
+        let gone: Vec<(Arc<str>, Arc<str>)> = self
+            .live
+            .present
+            .iter()
+            .filter(|(_, seen)| seen.conn == Some(conn))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in gone {
+            self.live.present.remove(&key);
+            team_event(cx, &key.0, "team.presence", json!({ "name": &*key.1, "presence": "absent" }));
+        }
+    }
+
+    /// The membership of a caller.
+    fn membership(&self, caller: &Caller) -> Result<(String, String), Error> {
+        match &caller.who {
+            Who::Member { team, name } => Ok((team.to_string(), name.to_string())),
+            Who::Agent(id) => {
+                let row = self.tasks.get(id).and_then(|row| Some((row.team.clone()?, row.name.clone()?)));
+                row.map(|(team, name)| (team.into(), name.into())).ok_or_else(no_member)
+            }
+            Who::Operator => Err(no_member()),
+        }
+    }
+
+    /// Whether a caller may add a member to a team.
+    pub(crate) fn may_add_member(&self, caller: &Caller, team: &str, name: &str) -> Result<(), Error> {
+        let row = self.team(team)?;
+        if caller.who != Who::Operator && self.needs_lead(caller, team).is_err() {
+            return Err(Error::new(Kind::SpawnRefused, "only the lead adds members to a team")
+                .with("role", self.role(caller).word())
+                .with("needs", "lead"));
+        }
+        match row.member(name) {
+            Some(member) if *member.name == *row.lead || !member.ended => Err(task::spawn::name_taken(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Enters a spawned member.
+    pub(crate) fn enlist(&mut self, cx: &mut Cx<'_>, row: &task::Row) {
+        let (Some(team), Some(name)) = (&row.team, &row.name) else {
+            return;
+        };
+        let (id, cwd, r#type) = (row.id, row.cwd.clone(), row.agent_type.clone());
+        self.change_member(cx, team, name, |member, now| {
+            member.generation += 1;
+            member.joined_at = now;
+            member.task = Some(id);
+            member.token = None;
+            member.ended = false;
+            member.cwd = cwd;
+            member.agent_type = r#type;
+        });
+        team_event(cx, team, "team.memberAdded", json!({ "name": name, "taskId": id }));
+    }
+
+    /// A member whose task ended is ended by itself (H105).
+    pub(crate) fn member_ended(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        self.set_ended(cx, id, true);
+    }
+
+    /// A member whose task runs again is back.
+    pub(crate) fn member_resumed(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        self.set_ended(cx, id, false);
+    }
+
+    fn set_ended(&mut self, cx: &mut Cx<'_>, id: TaskId, ended: bool) {
+        let Some((team, name)) =
+            self.tasks.get(&id).and_then(|row| Some((row.team.clone()?, row.name.clone()?)))
+        else {
+            return;
+        };
+        let current = self.teams.get(&team.to_string()).and_then(|row| row.member(&name));
+        if current.is_some_and(|member| member.task == Some(id)) {
+            self.change_member(cx, &team, &name, |member, _| member.ended = ended);
+        }
+    }
+
+    /// Changes a member, or adds one, and raises the team's revision.
+    fn change_member(
+        &mut self,
+        cx: &mut Cx<'_>,
+        team: &str,
+        name: &str,
+        change: impl FnOnce(&mut Member, Millis),
+    ) {
+        let now = cx.now;
+        self.teams.update(cx, &team.to_owned(), |row| {
+            row.revision += 1;
+            let place = row.members.iter().position(|member| *member.name == *name);
+            let place = place.unwrap_or_else(|| {
+                row.members.push(Member {
+                    name: name.into(),
+                    agent_type: None,
+                    cwd: "/".into(),
+                    task: None,
+                    token: None,
+                    generation: 0,
+                    ended: false,
+                    joined_at: now,
+                });
+                row.members.len() - 1
+            });
+            if let Some(member) = row.members.get_mut(place) {
+                change(member, now);
+            }
+        });
+    }
+
+    /// The mailbox of a member.
+    pub(crate) fn member_address(&self, team: &str, name: &str) -> Option<Address> {
+        let member = self.teams.get(&team.to_owned())?.member(name).filter(|member| !member.ended)?;
+        let receives =
+            member.task.and_then(|id| self.tasks.get(&id)).map_or(crate::message::POLL, |row| row.receives);
+        Some(Address {
+            mailbox: of_member(team, name),
+            label: format!("{name}@{team}"),
+            team: Some(team.to_owned()),
+            task: member.task,
+            session: None,
+            receives,
+        })
+    }
+
+    fn runs(&self, member: &Member) -> bool {
+        member.task.and_then(|id| self.tasks.get(&id)).is_some_and(|row| !row.is_done())
+    }
+
+    fn presence(&self, now: Millis, team: &str, member: &Member) -> wire::Presence {
+        if member.ended {
+            return wire::Presence::Ended;
+        }
+        match self.live.present.get(&key(team, &member.name)) {
+            Some(Seen { conn: Some(_), .. }) => wire::Presence::Connected,
+            Some(Seen { at, .. }) if at + PRESENT_FOR > now => wire::Presence::Connected,
+            _ => wire::Presence::Absent,
+        }
+    }
+
+    fn member_of(&self, now: Millis, team: &str, name: &str) -> Result<wire::Member, Error> {
+        let row = self.team(team)?;
+        row.member(name).map(|member| self.member_view(now, row, member)).ok_or_else(no_member)
+    }
+
+    fn member_view(&self, now: Millis, team: &Row, member: &Member) -> wire::Member {
+        wire::Member {
+            agent_id: format!("{}@{}", member.name, team.name),
+            name: member.name.to_string(),
+            agent_type: member.agent_type.as_deref().map(str::to_owned),
+            model: None,
+            prompt: None,
+            color: None,
+            plan_mode_required: None,
+            joined_at: member.joined_at,
+            tmux_pane_id: String::new(),
+            cwd: member.cwd.to_string(),
+            worktree_path: None,
+            session_id: None,
+            subscriptions: Vec::new(),
+            backend_type: None,
+            is_active: member.ended.then_some(false),
+            mode: None,
+            task_id: member.task,
+            generation: member.generation,
+            presence: self.presence(now, &team.name, member),
+        }
+    }
+
+    fn team_view(&self, now: Millis, row: &Row) -> wire::Team {
+        wire::Team {
+            name: row.name.clone(),
+            description: row.description.clone(),
+            created_at: row.created_at,
+            lead_agent_id: format!("{}@{}", row.lead, row.name),
+            lead_session_id: Some(row.session.clone()),
+            hidden_pane_ids: Vec::new(),
+            team_allowed_paths: Vec::new(),
+            members: row.members.iter().map(|member| self.member_view(now, row, member)).collect(),
+            revision: row.revision,
+        }
+    }
+}
+
+/// When a member was last there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its live connection.
+    pub conn: Option<u64>,
+    /// Its last call.
+    pub at: Millis,
+}
+
+fn key(team: &str, name: &str) -> (Arc<str>, Arc<str>) {
+    (team.into(), name.into())
+}
+
+fn no_member() -> Error {
+    Error::new(Kind::NoMember, "this connection is no member of a team: join one")
+}
+
+fn team_event(cx: &mut Cx<'_>, team: &str, r#type: &'static str, mut data: serde_json::Value) {
+    data["teamName"] = json!(team);
+    let about = About { team: Some(team.into()), ..About::default() };
+    cx.event(Topic::Team, r#type, about, data);
+}

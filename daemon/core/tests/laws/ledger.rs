@@ -1,0 +1,109 @@
+//! What was promised: kept beside the core, from what was committed alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccagent_core::record::Write;
+use ccagent_core::task::{Outcome, State};
+use ccagent_core::{Effect, Record};
+use ccagent_proto::method::Request;
+use ccagent_proto::{MessageId, NotificationId, TaskId};
+
+use crate::disk::Disk;
+
+/// Everything that a restart must not undo and that must not happen twice.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    sent: BTreeSet<MessageId>,
+    acked: BTreeSet<MessageId>,
+    noted: BTreeMap<NotificationId, (TaskId, u32)>,
+    told: BTreeSet<(TaskId, u32)>,
+    ended: BTreeMap<(TaskId, u32), Outcome>,
+    /// Ends that were told of as events, in this daemon's life.
+    completed: BTreeSet<(String, u64)>,
+    tasks: BTreeSet<TaskId>,
+}
+
+impl Ledger {
+    /// Looks at a committed batch, and at the store after it.
+    pub(crate) fn commit(&mut self, writes: &[Write], disk: &Disk) {
+        for write in writes {
+            if let Write::Put(record) = write {
+                self.put(record);
+            }
+        }
+        let pending: BTreeSet<MessageId> = disk.ids("message").iter().map(|id| id.parse().unwrap()).collect();
+        let expected: BTreeSet<MessageId> = self.sent.difference(&self.acked).copied().collect();
+        assert_eq!(pending, expected, "I1: sent = acknowledged + pending");
+    }
+
+    fn put(&mut self, record: &Record) {
+        match record {
+            Record::Message(row) => {
+                let newest = self.sent.last().copied().unwrap_or(MessageId(0));
+                assert!(self.sent.contains(&row.id) || row.id > newest, "L4: {} is given again", row.id);
+                assert!(!self.acked.contains(&row.id), "{} was acknowledged and is back", row.id);
+                self.sent.insert(row.id);
+            }
+            Record::Read(read) => {
+                assert!(self.acked.insert(read.row.id), "{} is acknowledged twice", read.row.id);
+            }
+            Record::Notification(row) => {
+                if let Some(run) = self.noted.get(&row.id) {
+                    assert_eq!(*run, (row.task, row.attempt), "L4: {} is given again", row.id);
+                    return;
+                }
+                self.noted.insert(row.id, (row.task, row.attempt));
+                assert!(
+                    self.told.insert((row.task, row.attempt)),
+                    "NT-01: {} is told of twice for run {}",
+                    row.task,
+                    row.attempt
+                );
+            }
+            Record::Task(row) => {
+                self.tasks.insert(row.id);
+                let run = (row.id, row.attempt);
+                match row.state {
+                    State::Done { outcome, .. } => {
+                        let before = *self.ended.entry(run).or_insert(outcome);
+                        assert_eq!(before, outcome, "I3: {run:?} ended twice");
+                    }
+                    State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => {
+                        assert!(!self.ended.contains_key(&run), "D54: {run:?} is back");
+                    }
+                }
+            }
+            Record::Counter(_)
+            | Record::Session(_)
+            | Record::Launch(_)
+            | Record::Archived(_)
+            | Record::Past(_)
+            | Record::Body(_)
+            | Record::Team(_)
+            | Record::Key(_) => {}
+        }
+    }
+
+    /// Notices go away only when somebody took them, or deleted the task (B24).
+    pub(crate) fn check_step(&mut self, request: Option<&Request>, writes: &[Write], effects: &[Effect]) {
+        let may = matches!(request, Some(Request::NotificationAck(_) | Request::TaskRemove(_)));
+        for write in writes {
+            if let Write::Delete { kind: "notification", id } = write {
+                assert!(may, "B24: {id} is gone without an acknowledgement");
+            }
+        }
+        for effect in effects {
+            if let Effect::Event(happened) = effect
+                && happened.r#type == "task_completed"
+            {
+                let run = (happened.data["taskId"].to_string(), happened.data["attempt"].as_u64().unwrap());
+                assert!(self.completed.insert(run.clone()), "SE-04: {run:?} completed twice");
+            }
+        }
+    }
+
+    /// Events of the daemon that went away may have been lost, or not.
+    pub(crate) fn crash(&mut self) {
+        self.completed.clear();
+    }
+}

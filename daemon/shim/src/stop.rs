@@ -1,0 +1,186 @@
+//! Stopping the tree.
+//!
+//! ```text
+//! running ──stop(grace)──▶ asked (TERM to all, CONT so that the stopped hear it) ──deadline──▶ killing
+//!    └────────kill───────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! `killing` is left by the tree being empty and by nothing else: every death is looked at again, since a process may
+//! have been born while we walked. Freezing first, and whole groups at once, keeps a fork loop from outrunning us; the
+//! cgroup, where there is one, ends it in a stroke. Whether the tree is empty is not decided here.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    time::{Duration, Instant},
+};
+
+use ccagent_shim::tree::{Process, descendant_stats, descendants, send, stat};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
+
+use crate::cgroup::Cgroup;
+
+/// A grace beyond this is this: no clock overflows, and nobody notices.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+/// How often a walk is repeated because it found somebody new.
+const ROUNDS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Asked { deadline: Instant },
+    Killing,
+}
+
+/// Where a stop stands.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    phase: Phase,
+}
+
+impl Stop {
+    /// Nobody asked for a stop.
+    pub(crate) fn new() -> Self {
+        Self { phase: Phase::Running }
+    }
+
+    /// Whether a stop was asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.phase != Phase::Running
+    }
+
+    /// Whether KILL was needed.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.phase == Phase::Killing
+    }
+
+    /// When to look again.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Asked { deadline } => Some(deadline),
+            Phase::Running | Phase::Killing => None,
+        }
+    }
+
+    /// Asks the tree to end; asked again, only an earlier deadline counts.
+    pub(crate) fn ask(&mut self, grace: Duration, cgroup: Option<&Cgroup>) {
+        let now = Instant::now();
+        let deadline = now + grace.min(LONGEST);
+        match self.phase {
+            Phase::Running if grace.is_zero() => self.kill(cgroup),
+            Phase::Running => {
+                self.phase = Phase::Asked { deadline };
+                terminate();
+            }
+            Phase::Asked { deadline: earlier } if deadline < earlier => {
+                self.phase = Phase::Asked { deadline };
+                self.on_time(now, cgroup);
+            }
+            Phase::Asked { .. } | Phase::Killing => {}
+        }
+    }
+
+    /// Kills where the grace is over.
+    pub(crate) fn on_time(&mut self, now: Instant, cgroup: Option<&Cgroup>) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.kill(cgroup);
+        }
+    }
+
+    /// A process has ended and others remain: those that came meanwhile follow.
+    pub(crate) fn on_death(&mut self, cgroup: Option<&Cgroup>) {
+        if self.phase == Phase::Killing {
+            self.kill(cgroup);
+        }
+    }
+
+    fn kill(&mut self, cgroup: Option<&Cgroup>) {
+        self.phase = Phase::Killing;
+        if let Some(cgroup) = cgroup {
+            // Where this fails (before Linux 5.14) the walk below does it.
+            cgroup.kill().ok();
+        }
+        kill_children();
+        kill_groups();
+        kill_each();
+    }
+}
+
+/// TERM to all, in rounds for those that are born meanwhile.
+fn terminate() {
+    let mut asked = HashSet::new();
+    for _ in 0..ROUNDS {
+        let Ok(all) = descendants(own_pid()) else { return };
+        let fresh: Vec<Process> = all.into_iter().filter(|process| asked.insert(*process)).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        for process in fresh {
+            deliver(process, Signal::TERM);
+            deliver(process, Signal::CONT);
+        }
+    }
+}
+
+/// Our own children, which are quickest to find: a chain of forks whose links end at once always hangs here.
+fn kill_children() {
+    let pid = own_pid();
+    let Ok(list) = fs::read_to_string(format!("/proc/self/task/{pid}/children")) else {
+        return;
+    };
+    for child in list.split_ascii_whitespace().filter_map(|child| child.parse().ok()) {
+        if let Ok(Some(stat)) = stat::read(child)
+            && stat.parent == pid
+        {
+            deliver(stat.process(), Signal::KILL);
+        }
+    }
+}
+
+/// Whole groups, which no member escapes by forking: the kernel lets no fork begin while it goes through a group.
+fn kill_groups() {
+    let Ok(all) = descendant_stats(own_pid()) else {
+        return;
+    };
+    let groups: BTreeMap<i32, Process> = all.iter().map(|stat| (stat.group, stat.process())).collect();
+    for (group, member) in groups {
+        // As long as a member lives the number means this group. All groups of the tree began in it: the leader has a
+        // session of its own.
+        let still_there = stat::read(member.pid)
+            .is_ok_and(|stat| stat.is_some_and(|stat| stat.process() == member && stat.group == group));
+        let foreign = group <= 1 || group == getpgrp().as_raw_nonzero().get();
+        if let Some(pid) = Pid::from_raw(group)
+            && still_there
+            && !foreign
+        {
+            kill_process_group(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+/// What remains one by one: frozen first, so that nobody multiplies while we go on.
+fn kill_each() {
+    let mut frozen = HashSet::new();
+    for _ in 0..ROUNDS {
+        let Ok(all) = descendants(own_pid()) else { break };
+        let fresh: Vec<Process> = all.into_iter().filter(|process| frozen.insert(*process)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        for process in fresh {
+            deliver(process, Signal::STOP);
+        }
+    }
+    for process in frozen {
+        deliver(process, Signal::KILL);
+    }
+}
+
+/// A process that may not be signalled (it has become another user's) is waited for like the others.
+fn deliver(process: Process, signal: Signal) {
+    send(process, signal).ok();
+}
+
+fn own_pid() -> i32 {
+    getpid().as_raw_nonzero().get()
+}

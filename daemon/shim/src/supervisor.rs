@@ -1,0 +1,293 @@
+//! The loop: one wait for whatever happens next, until the tree is empty.
+//!
+//! ```text
+//! leader runs ──leader ends──▶ others remain ──last one ends──▶ empty: drain, record, farewell
+//!      └───────────────── last one ends ─────────────────────────┘
+//! ```
+//!
+//! The leader's end is no end of the attempt (H110): the task goes on until the kernel says that there is no child
+//! left, and the cgroup, where there is one, has no member.
+
+mod requests;
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use ccagent_shim::{
+    files,
+    index::Stream,
+    tree::{Process, descendants},
+    wire::{ExitRecord, LeaderEnd, ShimLine, StartReply, State},
+};
+use nix::sys::{signal::Signal, signalfd::SignalFd};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{WaitOptions, WaitStatus, wait},
+};
+
+use crate::{
+    attempt::Attempt,
+    cgroup::Cgroup,
+    child::Terminal,
+    control::{Control, Seat},
+    launch::Parts,
+    sink::{Sink, Source, Taken},
+    stdin::Stdin,
+    stop::Stop,
+    timeline::now_ms,
+};
+
+/// Grace of a stop that came as a signal.
+const SIGNAL_GRACE: Duration = Duration::from_secs(10);
+/// How long the last line may wait for a client that reads slowly.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Most bytes read of one stream after the tree is gone: what a pipe can hold.
+const LAST_WORDS: u64 = 1 << 20;
+
+/// What a wait can be woken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake {
+    Signals,
+    Newcomer,
+    Connection(Seat),
+    Output(Stream),
+    StdinRoom,
+    CgroupChange,
+}
+
+/// A running attempt.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    attempt: Attempt,
+    shim: Process,
+    leader: Process,
+    leader_end: Option<LeaderEnd>,
+    sources: Vec<Source>,
+    sink: Sink,
+    stdin: Stdin,
+    terminal: Option<Terminal>,
+    control: Control,
+    signals: SignalFd,
+    cgroup: Option<Cgroup>,
+    stop: Stop,
+    childless: bool,
+}
+
+impl Supervisor {
+    /// Takes over what was started.
+    pub(crate) fn new(attempt: Attempt, shim: Process, parts: Parts) -> Self {
+        Self {
+            attempt,
+            shim,
+            leader: parts.started.leader,
+            leader_end: None,
+            sources: parts.started.sources,
+            sink: parts.sink,
+            stdin: parts.started.stdin,
+            terminal: parts.started.terminal,
+            control: parts.control,
+            signals: parts.signals,
+            cgroup: parts.cgroup,
+            stop: Stop::new(),
+            childless: false,
+        }
+    }
+
+    /// The reply to the start line.
+    pub(crate) fn started(&self) -> StartReply {
+        StartReply::Started {
+            shim_pid: self.shim.pid,
+            shim_start: self.shim.start_time,
+            pid: self.leader.pid,
+            start_time: self.leader.start_time,
+        }
+    }
+
+    /// Supervises until the tree is empty and leaves the exit record.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.is_over() {
+            self.control.announce_output(self.sink.len());
+            for wake in self.wait_for_next()? {
+                self.handle(wake);
+            }
+            self.stop.on_time(Instant::now(), self.cgroup.as_ref());
+        }
+        self.finish()
+    }
+
+    fn is_over(&self) -> bool {
+        // A cgroup that can't be read (removed under us) has no member.
+        self.childless && !self.cgroup.as_ref().is_some_and(|cgroup| cgroup.is_populated().unwrap_or(false))
+    }
+
+    fn wait_for_next(&self) -> io::Result<Vec<Wake>> {
+        let (wakes, mut fds): (Vec<Wake>, Vec<PollFd<'_>>) = self
+            .interests()
+            .into_iter()
+            .map(|(wake, fd, flags)| (wake, PollFd::from_borrowed_fd(fd, flags)))
+            .unzip();
+        let left = self.stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        let ready = fds.iter().zip(wakes).filter(|(fd, _)| !fd.revents().is_empty());
+        Ok(ready.map(|(_, wake)| wake).collect())
+    }
+
+    fn interests(&self) -> Vec<(Wake, BorrowedFd<'_>, PollFlags)> {
+        let mut interests = Vec::with_capacity(8);
+        // Output first: what a process printed before it died is written before its death is seen.
+        for source in &self.sources {
+            interests.push((Wake::Output(source.stream()), source.fd(), PollFlags::IN));
+        }
+        interests.push((Wake::Signals, self.signals.as_fd(), PollFlags::IN));
+        for seat in [Seat::Served, Seat::Greeting] {
+            if let Some((fd, wants_write)) = self.control.connection(seat) {
+                let write = if wants_write { PollFlags::OUT } else { PollFlags::empty() };
+                interests.push((Wake::Connection(seat), fd, PollFlags::IN | write));
+            }
+        }
+        interests.push((Wake::Newcomer, self.control.listener(), PollFlags::IN));
+        if let Some(fd) = self.stdin.waiting() {
+            interests.push((Wake::StdinRoom, fd, PollFlags::OUT));
+        }
+        if let Some(cgroup) = self.cgroup.as_ref().filter(|_| self.childless) {
+            interests.push((Wake::CgroupChange, cgroup.changes(), PollFlags::PRI));
+        }
+        interests
+    }
+
+    fn handle(&mut self, wake: Wake) {
+        match wake {
+            Wake::Signals => self.take_signals(),
+            Wake::Newcomer => self.control.accept(),
+            Wake::Connection(seat) => {
+                self.control.flush(seat);
+                self.take_requests(seat);
+            }
+            Wake::Output(stream) => self.take_output(stream),
+            Wake::StdinRoom => self.write_stdin(),
+            // The loop asks the cgroup itself.
+            Wake::CgroupChange => {}
+        }
+    }
+
+    fn take_output(&mut self, stream: Stream) {
+        let Some(source) = self.sources.iter_mut().find(|source| source.stream() == stream) else {
+            return;
+        };
+        if self.sink.take(source) == Taken::End {
+            self.sources.retain(|source| source.stream() != stream);
+        }
+    }
+
+    fn write_stdin(&mut self) {
+        for line in self.stdin.flush() {
+            self.control.send(&line);
+        }
+    }
+
+    fn take_signals(&mut self) {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            if signal.ssi_signo == Signal::SIGTERM as u32 {
+                self.stop.ask(SIGNAL_GRACE, self.cgroup.as_ref());
+            }
+        }
+        self.reap();
+    }
+
+    /// Reaps whoever ended, ours or adopted; "no child left" is the kernel's word that the tree is empty.
+    fn reap(&mut self) {
+        let leader_ran = self.leader_end.is_none();
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                // Once: the number of a reaped leader may come back as another process of the tree.
+                Ok(Some((pid, status)))
+                    if self.leader_end.is_none() && pid.as_raw_nonzero().get() == self.leader.pid =>
+                {
+                    self.leader_end = end_of(status);
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => {
+                    self.childless = false;
+                    break;
+                }
+                Err(_) => {
+                    self.childless = true;
+                    break;
+                }
+            }
+        }
+        if self.is_over() {
+            return;
+        }
+        self.stop.on_death(self.cgroup.as_ref());
+        if let Some(LeaderEnd { code, signal }) = self.leader_end.filter(|_| leader_ran) {
+            self.control.send(&ShimLine::LeaderExited { code, signal, remaining: self.living() });
+        }
+    }
+
+    fn living(&self) -> usize {
+        descendants(self.shim.pid).map_or(0, |all| all.len())
+    }
+
+    fn state(&self) -> State {
+        State {
+            pid: self.leader.pid,
+            leader_exited: self.leader_end,
+            output_bytes: self.sink.len(),
+            output_truncated: self.sink.truncated(),
+            output_error: self.sink.error().map(str::to_owned),
+            descendants: self.living(),
+            stdin_seq: self.stdin.last_seq(),
+            stopping: self.stop.is_asked(),
+        }
+    }
+
+    /// The tree is gone. Whoever still holds its pipes is no member of it, so nothing is waited for.
+    fn finish(mut self) -> io::Result<()> {
+        for source in &mut self.sources {
+            let mut taken = 0;
+            while let Taken::Bytes(bytes) = self.sink.take(source) {
+                taken += bytes;
+                if taken >= LAST_WORDS {
+                    break;
+                }
+            }
+        }
+        let record = self.record();
+        drop(self.sink);
+        let written = self.attempt.write_exit(&record);
+        self.attempt.unlink_control();
+        self.control.farewell(&ShimLine::Exited(record), Instant::now() + FAREWELL);
+        written
+    }
+
+    fn record(&self) -> ExitRecord {
+        ExitRecord {
+            version: files::VERSION,
+            code: self.leader_end.and_then(|end| end.code),
+            signal: self.leader_end.and_then(|end| end.signal),
+            start_failed: None,
+            ended_at: now_ms(),
+            output_bytes: self.sink.len(),
+            output_truncated: self.sink.truncated(),
+            output_error: self.sink.error().map(str::to_owned),
+            stopped: self.stop.is_asked(),
+            forced: self.stop.is_forced(),
+            oom: self.cgroup.as_ref().is_some_and(Cgroup::had_oom),
+        }
+    }
+}
+
+fn end_of(status: WaitStatus) -> Option<LeaderEnd> {
+    let end = LeaderEnd { code: status.exit_status(), signal: status.terminating_signal() };
+    (end.code.is_some() || end.signal.is_some()).then_some(end)
+}

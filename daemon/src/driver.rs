@@ -1,0 +1,262 @@
+//! The only owner of the core: one future, one inbox.
+//!
+//! ```text
+//! inbox ─▶ apply, up to a batch ─▶ one commit ─▶ release in order: events, effects, replies
+//! ```
+//!
+//! Nothing leaves before the commit that it follows from: *durable before acknowledged* is the shape of the loop.
+//! Reads take the same way, so that nobody sees a state that a crash could undo. A failed commit ends the loop.
+
+mod archive;
+mod clock;
+mod handle;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccagent_core::effect::Start;
+use ccagent_core::record::Write;
+use ccagent_core::recovery::Survivor;
+use ccagent_core::{Core, Cx, Effect, Ids, Input};
+use ccagent_proto::event::EventSubscribeParams;
+use ccagent_proto::method::{Request, Response};
+use ccagent_proto::task::TaskListParams;
+use ccagent_proto::{Error, Millis, TaskId};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::hub::{EventStream, Hub};
+use crate::store::{self, Store, StoreError};
+
+pub use clock::Clock;
+pub use handle::Handle;
+
+/// Inputs that one commit covers at most.
+const BATCH: usize = 256;
+/// Bytes of writes after which a batch is full.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What comes into the inbox.
+pub(crate) enum Message {
+    /// An input whose answer somebody waits for.
+    Call(Box<Input>, oneshot::Sender<Result<Option<Response>, Error>>),
+    /// An input that nobody waits for.
+    Tell(Input),
+    /// A subscription: its snapshot is a read like any other.
+    Subscribe(ccagent_core::Caller, EventSubscribeParams, oneshot::Sender<Result<EventStream, Error>>),
+    /// A question about the core that is no call of the contract.
+    Ask(Box<dyn FnOnce(&Core, Millis) + Send>),
+}
+
+/// Carries out what the core wants done to processes and files.
+pub trait Hands: Send + 'static {
+    /// Starts an attempt.
+    fn start(&self, start: Start);
+    /// Ends an attempt's process tree.
+    fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis);
+    /// Appends a row to a task's `events.jsonl`.
+    fn log(&self, directory: String, row: serde_json::Value);
+    /// Deletes a task's directory.
+    fn remove_files(&self, directory: String);
+    /// Forgets environment values.
+    fn forget(&self, vault: u64);
+}
+
+/// The driver before it runs.
+pub struct Driver<H> {
+    core: Core,
+    store: Arc<Store>,
+    hub: Hub,
+    hands: H,
+    clock: Clock,
+    inbox: mpsc::Receiver<Message>,
+}
+
+impl<H> std::fmt::Debug for Driver<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Driver")
+    }
+}
+
+/// What an applied message leaves for after the commit.
+enum Release {
+    Effects(Vec<Effect>),
+    Reply(Result<Option<Response>, Error>, oneshot::Sender<Result<Option<Response>, Error>>),
+    Subscribe(
+        EventSubscribeParams,
+        Vec<ccagent_proto::task::Task>,
+        oneshot::Sender<Result<EventStream, Error>>,
+    ),
+    Refuse(Error, oneshot::Sender<Result<EventStream, Error>>),
+}
+
+/// Ids from the operating system's randomness and the time.
+struct RandomIds;
+
+impl Ids for RandomIds {
+    fn id(&mut self) -> u128 {
+        Uuid::now_v7().as_u128()
+    }
+
+    fn secret(&mut self) -> u128 {
+        Uuid::new_v4().as_u128()
+    }
+}
+
+impl<H: Hands> Driver<H> {
+    /// A driver over a restored core, and the handle to its inbox.
+    pub fn new(core: Core, store: Arc<Store>, hub: Hub, hands: H, inbox: usize) -> (Self, Handle) {
+        let (sender, receiver) = mpsc::channel(inbox);
+        let handle = Handle::new(sender, store.clone(), hub.clone(), core.limits.state_dir.as_str().into());
+        let clock = Clock::start();
+        (Self { core, store, hub, hands, clock, inbox: receiver }, handle)
+    }
+
+    /// The first step of a daemon's life: decides what a restart decides, and says whom to look for.
+    ///
+    /// # Errors
+    /// When the decisions could not be stored.
+    pub async fn recover(&mut self) -> Result<Vec<Survivor>, StoreError> {
+        self.step(|core, cx| core.recover(cx)).await?;
+        Ok(self.core.survivors())
+    }
+
+    async fn step(&mut self, change: impl FnOnce(&mut Core, &mut Cx<'_>)) -> Result<(), StoreError> {
+        let mut ids = RandomIds;
+        let mut cx = Cx::new(self.clock.now(), &mut ids);
+        change(&mut self.core, &mut cx);
+        let (writes, effects) = (cx.writes, cx.effects);
+        self.commit(writes).await?;
+        self.release(vec![Release::Effects(effects)]);
+        Ok(())
+    }
+
+    /// Runs until every handle is gone, or the store fails.
+    ///
+    /// # Errors
+    /// The store's failure: the daemon has to stop.
+    pub async fn run(mut self) -> Result<(), StoreError> {
+        self.step(|core, cx| core.resume_queue(cx)).await?;
+        loop {
+            let wait = self.core.next_deadline().map(|at| at.saturating_sub(self.clock.now()));
+            let first = match wait {
+                Some(0) => Some(Message::Tell(Input::Tick)),
+                Some(ms) => tokio::select! {
+                    message = self.inbox.recv() => message,
+                    () = tokio::time::sleep(Duration::from_millis(ms)) => Some(Message::Tell(Input::Tick)),
+                },
+                None => self.inbox.recv().await,
+            };
+            let Some(first) = first else { return Ok(()) };
+            let (writes, releases) = self.apply_batch(first);
+            self.commit(writes).await?;
+            self.release(releases);
+        }
+    }
+
+    /// Applies a message and everything that is queued behind it, up to a bound.
+    fn apply_batch(&mut self, first: Message) -> (Vec<Write>, Vec<Release>) {
+        let (mut writes, mut releases) = (Vec::new(), Vec::new());
+        let (mut count, mut bytes) = (0, 0);
+        let mut next = Some(first);
+        while let Some(message) = next {
+            let before = writes.len();
+            self.apply(message, &mut writes, &mut releases);
+            count += 1;
+            bytes += writes.iter().skip(before).map(weight).sum::<usize>();
+            next = if count < BATCH && bytes < BATCH_BYTES { self.inbox.try_recv().ok() } else { None };
+        }
+        (writes, releases)
+    }
+
+    fn apply(&mut self, message: Message, writes: &mut Vec<Write>, releases: &mut Vec<Release>) {
+        let now = self.clock.now();
+        let mut ids = RandomIds;
+        let mut cx = Cx::new(now, &mut ids);
+        let reply = match message {
+            Message::Call(input, reply) => Some((self.core.apply(&mut cx, *input), reply)),
+            Message::Tell(input) => {
+                if let Err(error) = self.core.apply(&mut cx, input) {
+                    tracing::warn!(%error, "an input was refused");
+                }
+                None
+            }
+            Message::Subscribe(caller, params, reply) => {
+                let request = Request::TaskList(TaskListParams { limit: Some(1000), ..Default::default() });
+                releases.push(match self.core.apply(&mut cx, Input::Call(caller, request)) {
+                    Ok(Some(Response::TaskList(list))) => Release::Subscribe(params, list.tasks, reply),
+                    Ok(_) => Release::Subscribe(params, Vec::new(), reply),
+                    Err(error) => Release::Refuse(error, reply),
+                });
+                None
+            }
+            Message::Ask(question) => {
+                question(&self.core, now);
+                None
+            }
+        };
+        writes.append(&mut cx.writes);
+        if !cx.effects.is_empty() {
+            releases.push(Release::Effects(cx.effects));
+        }
+        if let Some((answer, reply)) = reply {
+            releases.push(Release::Reply(answer, reply));
+        }
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        // The last write of a key wins, and is the only one that is encoded.
+        let mut last: BTreeMap<(&'static str, String), Write> = BTreeMap::new();
+        for write in writes {
+            last.insert(write.key(), write);
+        }
+        let mut rows = Vec::with_capacity(last.len());
+        for ((kind, id), write) in last {
+            let value = match write {
+                Write::Put(record) => Some(record.encode().map_err(|error| StoreError::encode(kind, &id, &error))?),
+                Write::Delete { .. } => None,
+            };
+            rows.push(store::Write { kind, id: id.into(), value });
+        }
+        self.store.commit(rows).await
+    }
+
+    fn release(&self, releases: Vec<Release>) {
+        for release in releases {
+            match release {
+                Release::Effects(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
+                // A caller that is gone needs no answer.
+                Release::Reply(answer, reply) => drop(reply.send(answer)),
+                Release::Subscribe(params, tasks, reply) => drop(reply.send(self.hub.subscribe(params, tasks))),
+                Release::Refuse(error, reply) => drop(reply.send(Err(error))),
+            }
+        }
+    }
+
+    fn carry_out(&self, effect: Effect) {
+        let directory = |session: &ccagent_proto::SessionId, task: TaskId| {
+            format!("{}/sessions/{session}/{task}", self.core.limits.state_dir)
+        };
+        match effect {
+            Effect::Event(happened) => self.hub.publish(happened),
+            Effect::Start(start) => self.hands.start(*start),
+            Effect::Stop { task, attempt, grace_ms } => self.hands.stop(task, attempt, grace_ms),
+            Effect::Log { task, session, row } => self.hands.log(directory(&session, task), row),
+            Effect::RemoveFiles { task, session } => self.hands.remove_files(directory(&session, task)),
+            Effect::Forget { vault } => self.hands.forget(vault),
+        }
+    }
+}
+
+/// About how many bytes a write has.
+fn weight(write: &Write) -> usize {
+    match write {
+        Write::Put(ccagent_core::Record::Body(body)) => body.text.len(),
+        Write::Put(_) => 512,
+        Write::Delete { .. } => 64,
+    }
+}

@@ -1,0 +1,213 @@
+//! What answers need from the store: archived tasks, launch records, large texts, read mail.
+//!
+//! The core keeps none of it in memory, and no rule needs it.
+
+use std::sync::Arc;
+
+use ccagent_core::mailbox::{self, Read};
+use ccagent_core::record::Record;
+use ccagent_core::table::Stored;
+use ccagent_core::task::{Launch, Past};
+use ccagent_core::{Caller, message, page};
+use ccagent_proto::mailbox::MailboxReadParams;
+use ccagent_proto::message::{Message, MessageState};
+use ccagent_proto::method::{Request, Response};
+use ccagent_proto::task::{Task, TaskListParams, TaskWaitResult};
+use ccagent_proto::{Error, Kind, MessageId, TaskId};
+
+use super::Handle;
+use crate::store::{Order, Store, StoreError};
+
+/// Reads of the store, each on a thread that may block.
+#[derive(Clone, Debug)]
+pub(super) struct Archive {
+    store: Arc<Store>,
+}
+
+impl Archive {
+    pub(super) fn new(store: Arc<Store>, _state_dir: Arc<str>) -> Self {
+        Self { store }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.store.clone();
+        let read = tokio::task::spawn_blocking(move || read(&store)).await;
+        match read {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(Error::new(Kind::StoreFailed, error.to_string())),
+            Err(error) => Err(Error::new(Kind::Internal, error.to_string())),
+        }
+    }
+
+    async fn record(&self, kind: &'static str, id: String) -> Result<Option<Record>, Error> {
+        let text = self.read(move |store| store.get(kind, &id)).await?;
+        text.map(|text| decode(kind, &text)).transpose()
+    }
+
+    /// An archived task.
+    pub(super) async fn past(&self, id: TaskId) -> Result<Past, Error> {
+        match self.record(Past::KIND, id.to_string()).await? {
+            Some(Record::Past(past)) => Ok(past),
+            _ => Err(Error::new(Kind::TaskNotFound, format!("no task {id}")).with("taskId", id.to_string())),
+        }
+    }
+
+    /// What a task was started with.
+    pub(super) async fn launch(&self, id: TaskId) -> Result<Option<Launch>, Error> {
+        Ok(match self.record(Launch::KIND, id.to_string()).await? {
+            Some(Record::Launch(launch)) => Some(launch),
+            _ => None,
+        })
+    }
+
+    /// Answers a read about an archived task.
+    pub(super) async fn answer(
+        &self,
+        caller: &Caller,
+        request: &Request,
+        past: Past,
+        handle: &Handle,
+    ) -> Result<Response, Error> {
+        let asker = caller.clone();
+        let row = past.0;
+        let id = row.id;
+        let view = handle
+            .ask(move |core, now| core.needs_sight(&asker, &row).map(|()| core.view_row(&row, now)))
+            .await??;
+        let mut response = match request {
+            Request::TaskGet(_) => Response::TaskGet(view),
+            Request::TaskWait(params) if params.task_ids.len() == 1 => {
+                Response::TaskWait(TaskWaitResult { tasks: vec![view], timed_out: false })
+            }
+            _ => {
+                return Err(Error::new(Kind::AlreadyTerminal, format!("task {id} has ended and is archived"))
+                    .with("taskId", id.to_string()));
+            }
+        };
+        self.complete(caller, request, &mut response, handle).await?;
+        Ok(response)
+    }
+
+    /// Adds to an answer what stands in the store alone.
+    pub(super) async fn complete(
+        &self,
+        caller: &Caller,
+        request: &Request,
+        response: &mut Response,
+        handle: &Handle,
+    ) -> Result<(), Error> {
+        match (request, response) {
+            (Request::TaskGet(_), Response::TaskGet(task)) => self.complete_task(task).await,
+            (Request::TaskList(params), Response::TaskList(list)) if params.all == Some(true) => {
+                if list.next_cursor.is_none() {
+                    let room = page::limit(params.limit)?.saturating_sub(list.tasks.len());
+                    let (past, next) = self.list(caller, params, room, handle).await?;
+                    list.tasks.extend(past);
+                    list.next_cursor = next;
+                }
+                Ok(())
+            }
+            (Request::MailboxPoll(_), Response::MailboxPoll(result)) => {
+                self.complete_texts(&mut result.messages).await
+            }
+            (Request::MailboxRead(params), Response::MailboxRead(result)) => {
+                if params.unread != Some(true) && params.cursor.is_none() {
+                    let read = self.read_mail(caller, params, handle).await?;
+                    result.messages.splice(0..0, read);
+                }
+                self.complete_texts(&mut result.messages).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn complete_task(&self, task: &mut Task) -> Result<(), Error> {
+        if let Some(launch) = self.launch(task.id).await? {
+            task.command = Some(launch.argv);
+            task.prompt = launch.prompt;
+        }
+        Ok(())
+    }
+
+    async fn complete_texts(&self, messages: &mut [Message]) -> Result<(), Error> {
+        for message in messages.iter_mut().filter(|message| message.text.is_empty()) {
+            message.text = self.body(message.id).await?;
+            message.data = mailbox::structured(message.kind, &message.text);
+        }
+        Ok(())
+    }
+
+    async fn body(&self, id: MessageId) -> Result<String, Error> {
+        match self.record(message::Body::KIND, id.to_string()).await? {
+            Some(Record::Body(body)) => Ok(body.text),
+            _ => Err(Error::new(Kind::Internal, format!("the text of {id} is not in the store"))),
+        }
+    }
+
+    /// Archived tasks that match, newest first; the cursor is `past:<id>`.
+    async fn list(
+        &self,
+        caller: &Caller,
+        params: &TaskListParams,
+        room: usize,
+        handle: &Handle,
+    ) -> Result<(Vec<Task>, Option<String>), Error> {
+        let mut after: Option<String> = None;
+        let (params, asker) = (params.clone(), caller.clone());
+        let mut found = Vec::new();
+        loop {
+            let from = after.clone();
+            let rows = self
+                .read(move |store| store.scan(Past::KIND, from.as_deref(), 256, Order::Descending))
+                .await?;
+            let Some(last) = rows.last() else { return Ok((found, None)) };
+            after = Some(last.id.to_string());
+            let mut pasts = Vec::new();
+            for row in &rows {
+                if let Record::Past(past) = decode(Past::KIND, &row.value)? {
+                    pasts.push(past.0);
+                }
+            }
+            let (params, asker) = (params.clone(), asker.clone());
+            let views = handle.ask(move |core, now| core.past_views(&asker, &params, &pasts, now)).await?;
+            for view in views {
+                if found.len() == room {
+                    return Ok((found, None));
+                }
+                found.push(view);
+            }
+        }
+    }
+
+    /// Read messages of a mailbox, oldest first, the newest hundred.
+    async fn read_mail(
+        &self,
+        caller: &Caller,
+        params: &MailboxReadParams,
+        handle: &Handle,
+    ) -> Result<Vec<Message>, Error> {
+        let mailbox =
+            handle.mailbox_address(caller, params.team_name.clone(), params.agent.clone()).await?;
+        let limit = page::limit(params.limit)?;
+        let last = mailbox::read_key(&mailbox, MessageId(u64::MAX));
+        let prefix = format!("{mailbox}#");
+        let rows = self
+            .read(move |store| store.scan(Read::KIND, Some(&last), limit, Order::Descending))
+            .await?;
+        let mut messages = Vec::new();
+        for row in rows.iter().take_while(|row| row.id.starts_with(&prefix)) {
+            if let Record::Read(read) = decode(Read::KIND, &row.value)? {
+                messages.push(mailbox::view(&read.row, MessageState::Processed));
+            }
+        }
+        messages.reverse();
+        Ok(messages)
+    }
+}
+
+fn decode(kind: &str, text: &[u8]) -> Result<Record, Error> {
+    Record::decode(kind, text).map_err(|error| Error::new(Kind::StoreFailed, error.to_string()))
+}

@@ -1,0 +1,151 @@
+//! The way to the driver: calls with typed answers, and what the edges add to them from the store.
+
+use std::sync::Arc;
+
+use ccagent_core::{Caller, Input, RunnerEvent};
+use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
+use ccagent_proto::method::{Call, Request, Response};
+use ccagent_proto::{Error, Kind, Millis, TaskId};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Message;
+use super::archive::Archive;
+use crate::hub::{EventStream, Hub};
+use crate::store::Store;
+
+/// A handle to the driver's inbox.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inbox: mpsc::Sender<Message>,
+    hub: Hub,
+    archive: Archive,
+}
+
+impl Handle {
+    pub(super) fn new(
+        inbox: mpsc::Sender<Message>,
+        store: Arc<Store>,
+        hub: Hub,
+        state_dir: Arc<str>,
+    ) -> Self {
+        Self { inbox, hub, archive: Archive::new(store, state_dir) }
+    }
+
+    /// Makes a call of the contract, as things stand: nothing here waits for more than the commit.
+    ///
+    /// # Errors
+    /// The core's refusal; `shuttingDown` when the driver is gone.
+    pub async fn call<M: Call>(&self, caller: Caller, params: M::Params) -> Result<M::Result, Error> {
+        let request = M::request(params);
+        let response = self.request(caller, request).await?;
+        M::result(response).ok_or_else(|| Error::new(Kind::Internal, "the core answered another call"))
+    }
+
+    async fn request(&self, caller: Caller, request: Request) -> Result<Response, Error> {
+        let answer = self.send(Input::Call(caller.clone(), request.clone())).await;
+        if let Err(error) = &answer
+            && let Some(id) = error.data.get("archived").and_then(|id| id.as_str()?.parse::<TaskId>().ok())
+        {
+            return self.archived(id, caller, request).await;
+        }
+        let mut response = answer?.ok_or_else(gone)?;
+        self.archive.complete(&caller, &request, &mut response, self).await?;
+        Ok(response)
+    }
+
+    /// A call about an archived task: reads are answered from the store, a resume brings the task back first.
+    async fn archived(&self, id: TaskId, caller: Caller, request: Request) -> Result<Response, Error> {
+        let past = self.archive.past(id).await?;
+        match request {
+            Request::TaskResume(_) | Request::AgentSpawn(_) => {
+                self.send(Input::thaw(past)).await?;
+                self.send(Input::Call(caller, request)).await?.ok_or_else(gone)
+            }
+            other => self.archive.answer(&caller, &other, past, self).await,
+        }
+    }
+
+    async fn send(&self, input: Input) -> Result<Option<Response>, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Call(Box::new(input), reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    async fn tell(&self, input: Input) {
+        // The driver ends only with the daemon; what it is told then concerns nobody.
+        drop(self.inbox.send(Message::Tell(input)).await);
+    }
+
+    /// A connection ended.
+    pub async fn disconnected(&self, conn: u64) {
+        self.tell(Input::Disconnected(conn)).await;
+    }
+
+    /// A runner reports.
+    pub async fn report(&self, event: RunnerEvent) {
+        self.tell(Input::Runner(event)).await;
+    }
+
+    /// Nothing new starts from now on.
+    pub async fn close(&self) {
+        self.tell(Input::Closing).await;
+    }
+
+    /// Begins a subscription to events.
+    ///
+    /// # Errors
+    /// `replayGap` when what it wants first is gone.
+    pub async fn subscribe(
+        &self,
+        caller: Caller,
+        params: EventSubscribeParams,
+    ) -> Result<EventStream, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Subscribe(caller, params, reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Gives past events again.
+    ///
+    /// # Errors
+    /// `replayGap` when some of them are gone.
+    pub fn replay(&self, params: &EventReplayParams) -> Result<EventReplayResult, Error> {
+        self.hub.replay(params)
+    }
+
+    /// Asks the core something that is no call of the contract.
+    ///
+    /// # Errors
+    /// `shuttingDown` when the driver is gone.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&ccagent_core::Core, Millis) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        let question = Box::new(move |core: &ccagent_core::Core, now: Millis| {
+            drop(reply.send(question(core, now)));
+        });
+        self.inbox.send(Message::Ask(question)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+
+    /// The name of a mailbox, for a watch.
+    ///
+    /// # Errors
+    /// As `mailbox.read`.
+    pub async fn mailbox_address(
+        &self,
+        caller: &Caller,
+        team: Option<String>,
+        agent: Option<String>,
+    ) -> Result<Arc<str>, Error> {
+        let caller = caller.clone();
+        self.ask(move |core, _| core.address(&caller, team.as_deref(), agent.as_deref()))
+            .await?
+            .map(|address| address.mailbox)
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Kind::ShuttingDown, "the daemon is stopping")
+}

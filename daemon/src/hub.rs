@@ -1,0 +1,358 @@
+//! Events after commit: numbered, kept in a ring, handed to subscribers, and waking who waits.
+//!
+//! The driver publishes, in order; nobody else numbers anything. A subscriber that is too slow is cut off with
+//! `lagged` and subscribes again (I17). What a waiter missed is never missed: a watch counts from its creation.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use ccagent_core::cx::About;
+use ccagent_core::effect::Happened;
+use ccagent_proto::event::{Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker};
+use ccagent_proto::task::Task;
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
+use tokio::sync::{Notify, mpsc};
+
+/// What a waiter waits on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// Anything about a task but its output.
+    Task(TaskId),
+    /// A task's output grew.
+    Output(TaskId),
+    /// A mailbox changed.
+    Mailbox(Arc<str>),
+    /// Anything about a session's tasks and notifications.
+    Session(SessionId),
+}
+
+/// Bounds of the hub.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Events kept for replay.
+    pub ring: usize,
+    /// Events that a subscriber may be behind.
+    pub subscriber: usize,
+}
+
+/// The place where events leave.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    inner: Arc<Mutex<Inner>>,
+    epoch: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    seq: u64,
+    ring: VecDeque<Arc<(About, Event)>>,
+    bounds: Bounds,
+    subscribers: Vec<Subscriber>,
+    waiters: HashMap<Key, Vec<Weak<Notify>>>,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    wanted: EventSubscribeParams,
+    queue: mpsc::Sender<Arc<(About, Event)>>,
+    lag: Arc<Mutex<Option<u64>>>,
+}
+
+impl Hub {
+    /// A hub of one daemon life.
+    pub fn new(epoch: Arc<str>, bounds: Bounds) -> Self {
+        let inner = Inner {
+            seq: 0,
+            ring: VecDeque::new(),
+            bounds,
+            subscribers: Vec::new(),
+            waiters: HashMap::new(),
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), epoch }
+    }
+
+    /// This daemon life's name.
+    pub fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers an event, and tells subscribers and waiters.
+    pub fn publish(&self, happened: Happened) {
+        let mut inner = self.lock();
+        inner.seq += 1;
+        let event = Event {
+            seq: inner.seq,
+            epoch: self.epoch.to_string(),
+            at: happened.at,
+            topic: happened.topic,
+            r#type: happened.r#type.to_owned(),
+            data: happened.data,
+        };
+        let entry = Arc::new((happened.about, event));
+        inner.ring.push_back(entry.clone());
+        while inner.ring.len() > inner.bounds.ring {
+            inner.ring.pop_front();
+        }
+        inner.subscribers.retain(|subscriber| subscriber.offer(&entry));
+        let about = &entry.0;
+        let task = about.task.map(Key::Task);
+        let session = about.session.clone().map(Key::Session);
+        let mailbox = about.mailbox.clone().map(Key::Mailbox);
+        for key in [task, session, mailbox].into_iter().flatten() {
+            inner.wake(&key);
+        }
+    }
+
+    /// Wakes who waits on a key, without an event.
+    pub fn wake(&self, key: &Key) {
+        self.lock().wake(key);
+    }
+
+    /// Begins to watch some keys.
+    pub fn watch(&self, keys: impl IntoIterator<Item = Key>) -> Watch {
+        let notify = Arc::new(Notify::new());
+        let keys: Vec<Key> = keys.into_iter().collect();
+        let mut inner = self.lock();
+        for key in &keys {
+            inner.waiters.entry(key.clone()).or_default().push(Arc::downgrade(&notify));
+        }
+        Watch { hub: self.clone(), keys, notify }
+    }
+
+    /// Begins a subscription whose snapshot is the state after the newest event (called by the driver alone).
+    pub(crate) fn subscribe(
+        &self,
+        params: EventSubscribeParams,
+        tasks: Vec<Task>,
+    ) -> Result<EventStream, Error> {
+        let mut inner = self.lock();
+        let missed = match params.since_seq {
+            None => VecDeque::new(),
+            Some(since) => inner.after(since)?.filter(|entry| wants(&params, entry)).cloned().collect(),
+        };
+        let (queue, events) = mpsc::channel(inner.bounds.subscriber);
+        let lag = Arc::new(Mutex::new(None));
+        inner.subscribers.push(Subscriber { wanted: params, queue, lag: lag.clone() });
+        let first = Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
+        Ok(EventStream { first: Some(first), missed, events, lag, over: false })
+    }
+
+    /// Gives past events again.
+    ///
+    /// # Errors
+    /// `replayGap` when some of them are gone, `invalidParams` for a number that is not there yet.
+    pub fn replay(&self, params: &EventReplayParams) -> Result<EventReplayResult, Error> {
+        let limit = ccagent_core::page::limit(params.limit)?;
+        let inner = self.lock();
+        let events: Vec<Event> =
+            inner.after(params.since_seq)?.take(limit).map(|entry| entry.1.clone()).collect();
+        let next_seq = events.last().map_or(params.since_seq, |event| event.seq);
+        Ok(EventReplayResult { events, next_seq })
+    }
+
+    /// The newest event's number.
+    pub fn seq(&self) -> u64 {
+        self.lock().seq
+    }
+}
+
+impl Inner {
+    fn wake(&mut self, key: &Key) {
+        if let Some(waiters) = self.waiters.get(key) {
+            for waiter in waiters {
+                if let Some(notify) = waiter.upgrade() {
+                    notify.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Kept events with a greater number.
+    fn after(&self, since: u64) -> Result<impl Iterator<Item = &Arc<(About, Event)>>, Error> {
+        let oldest = self.ring.front().map_or(self.seq + 1, |entry| entry.1.seq);
+        if since > self.seq {
+            return Err(Error::new(
+                Kind::ReplayGap,
+                format!("event {since} was not sent in this life of the daemon: take a snapshot"),
+            )
+            .with("newestSeq", self.seq));
+        }
+        if since + 1 < oldest {
+            return Err(Error::new(
+                Kind::ReplayGap,
+                format!("events before {oldest} are gone: take a snapshot"),
+            )
+            .with("oldestSeq", oldest));
+        }
+        let skip = usize::try_from(since + 1 - oldest).unwrap_or(usize::MAX);
+        Ok(self.ring.iter().skip(skip))
+    }
+}
+
+impl Subscriber {
+    /// Hands an event over; `false` when this subscriber is over.
+    fn offer(&self, entry: &Arc<(About, Event)>) -> bool {
+        if !wants(&self.wanted, entry) {
+            return !self.queue.is_closed();
+        }
+        match self.queue.try_send(entry.clone()) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                *self.lag.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.1.seq);
+                false
+            }
+        }
+    }
+}
+
+fn wants(wanted: &EventSubscribeParams, (about, event): &(About, Event)) -> bool {
+    let topic = wanted.topics.as_ref().is_none_or(|topics| topics.contains(&event.topic));
+    let filter = wanted.filter.as_ref();
+    topic
+        && filter.is_none_or(|filter| {
+            (filter.task_id.is_none() || filter.task_id == about.task)
+                && (filter.session_id.is_none() || filter.session_id == about.session)
+                && (filter.team_name.is_none() || filter.team_name.as_deref() == about.team.as_deref())
+        })
+}
+
+/// A subscription: a snapshot, what was missed, then events as they come; a `lagged` last where it was too slow.
+#[derive(Debug)]
+pub struct EventStream {
+    first: Option<Marker>,
+    missed: VecDeque<Arc<(About, Event)>>,
+    events: mpsc::Receiver<Arc<(About, Event)>>,
+    lag: Arc<Mutex<Option<u64>>>,
+    over: bool,
+}
+
+impl EventStream {
+    /// The next item; `None` when the subscription is over.
+    pub async fn next(&mut self) -> Option<EventItem> {
+        if let Some(first) = self.first.take() {
+            return Some(EventItem::Marker(first));
+        }
+        if let Some(missed) = self.missed.pop_front() {
+            return Some(EventItem::Event(missed.1.clone()));
+        }
+        if let Some(entry) = self.events.recv().await {
+            return Some(EventItem::Event(entry.1.clone()));
+        }
+        if std::mem::replace(&mut self.over, true) {
+            return None;
+        }
+        let from_seq = self.lag.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(EventItem::Marker(Marker::Lagged { from_seq }))
+    }
+}
+
+/// A wait on some keys, from its creation on.
+#[derive(Debug)]
+pub struct Watch {
+    hub: Hub,
+    keys: Vec<Key>,
+    notify: Arc<Notify>,
+}
+
+impl Watch {
+    /// Returns when something changed since the creation or the last return.
+    pub async fn changed(&mut self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let own = Arc::downgrade(&self.notify);
+        let mut inner = self.hub.lock();
+        for key in &self.keys {
+            if let Some(waiters) = inner.waiters.get_mut(key) {
+                waiters.retain(|waiter| !waiter.ptr_eq(&own));
+                if waiters.is_empty() {
+                    inner.waiters.remove(key);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ccagent_proto::event::Topic;
+
+    use super::*;
+
+    fn hub(ring: usize, subscriber: usize) -> Hub {
+        Hub::new("e".into(), Bounds { ring, subscriber })
+    }
+
+    fn publish(hub: &Hub, count: u64) {
+        for _ in 0..count {
+            let about = About { session: Some(SessionId::main()), ..About::default() };
+            let data = serde_json::json!({});
+            hub.publish(Happened { at: 0, topic: Topic::Session, r#type: "session.opened", about, data });
+        }
+    }
+
+    fn seq_of(item: Option<EventItem>) -> Option<u64> {
+        match item? {
+            EventItem::Event(event) => Some(event.seq),
+            EventItem::Marker(Marker::Snapshot { seq, .. }) => Some(seq),
+            EventItem::Marker(Marker::Lagged { .. }) => None,
+        }
+    }
+
+    /// I17, K138: a snapshot's number and the events after it have no gap, whatever was published before.
+    #[tokio::test]
+    async fn a_subscription_goes_on_from_its_snapshot() {
+        let hub = hub(8, 8);
+        publish(&hub, 3);
+        let mut stream = hub.subscribe(EventSubscribeParams::default(), Vec::new()).unwrap();
+        publish(&hub, 2);
+        let seen = [seq_of(stream.next().await), seq_of(stream.next().await), seq_of(stream.next().await)];
+        assert_eq!(seen, [Some(3), Some(4), Some(5)]);
+    }
+
+    /// I17: a subscriber that doesn't read is told from where on it missed something, and nothing waits for it.
+    #[tokio::test]
+    async fn a_slow_subscriber_ends_with_lagged() {
+        let hub = hub(8, 2);
+        let mut stream = hub.subscribe(EventSubscribeParams::default(), Vec::new()).unwrap();
+        publish(&hub, 5);
+        let mut items = Vec::new();
+        while let Some(item) = stream.next().await {
+            items.push(item);
+        }
+        assert_eq!(items.len(), 4);
+        assert_eq!(items.last(), Some(&EventItem::Marker(Marker::Lagged { from_seq: 3 })));
+    }
+
+    /// K138: what fell out of the ring is a gap that is named, not an empty answer.
+    #[test]
+    fn a_replay_of_what_is_gone_names_the_oldest() {
+        let hub = hub(2, 2);
+        publish(&hub, 5);
+        let params = EventReplayParams { since_seq: 3, limit: None };
+        assert_eq!(hub.replay(&params).unwrap().next_seq, 5);
+        let gap = hub.replay(&EventReplayParams { since_seq: 1, limit: None }).unwrap_err();
+        assert_eq!((gap.kind, &gap.data["oldestSeq"]), (Kind::ReplayGap, &serde_json::json!(4)));
+        let ahead = hub.replay(&EventReplayParams { since_seq: 9, limit: None }).unwrap_err();
+        assert_eq!(ahead.kind, Kind::ReplayGap);
+    }
+
+    /// A wake between the making of a watch and its first wait is not missed; a dropped watch leaves nothing.
+    #[tokio::test]
+    async fn a_wake_after_the_watch_was_made_is_not_missed() {
+        let hub = hub(2, 2);
+        let mut watch = hub.watch([Key::Session(SessionId::main())]);
+        publish(&hub, 1);
+        watch.changed().await;
+        drop(watch);
+        assert!(hub.lock().waiters.is_empty());
+    }
+}

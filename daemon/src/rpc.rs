@@ -1,0 +1,69 @@
+//! The RPC edge: one Unix socket, three framings, one set of methods.
+//!
+//! ```text
+//! accept ─▶ peer ─▶ sniff ─┬▶ ndjson, content_length ─▶ stream ─┐
+//!                          └▶ http ─┬▶ POST ────────────────────┼▶ service ─▶ registry ─▶ methods
+//!                                   └▶ websocket ─▶ stream ─────┘
+//! ```
+//!
+//! The core answers at once; all waiting is done here. Deliberately not here: rules, and state that outlives a
+//! connection.
+
+pub mod accept;
+mod batch;
+pub mod connection;
+pub mod content_length;
+pub mod framing;
+mod hangup;
+mod http;
+pub mod ndjson;
+pub mod peer;
+pub mod registry;
+mod request;
+mod service;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod websocket;
+
+use std::time::Duration;
+
+/// The bounds of the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Bytes of an incoming message.
+    pub frame: usize,
+    /// Bytes of an answer.
+    pub answer: usize,
+    /// Requests of a batch.
+    pub batch: usize,
+    /// Calls of a connection that are under way.
+    pub in_flight: usize,
+    /// Subscriptions of a connection.
+    pub subscriptions: u32,
+    /// Items of subscriptions that wait for their connection.
+    pub outbox: usize,
+    /// How long a reader may leave written bytes untouched.
+    pub stall: Duration,
+    /// How long a new connection may take to say anything.
+    pub first_bytes: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: usize = 1 << 20;
+        Self {
+            connections: 1024,
+            frame: 16 * MIB,
+            answer: 64 * MIB,
+            batch: 256,
+            in_flight: 256,
+            subscriptions: 64,
+            outbox: 64,
+            stall: Duration::from_secs(5),
+            first_bytes: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Taking connections: how many there may be, whose they are, and which framing they speak.
+//!
+//! A connection from another user, or from a process of which it can't be told whose it is, gets nothing.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ccagent_core::Who;
+use ccagent_proto::framing::{Framing, Sniff, sniff};
+use ccagent_proto::{Error, Kind, TaskId};
+use futures_util::future::BoxFuture;
+use jsonrpsee::core::server::MethodSink;
+use jsonrpsee::types::Id;
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::bytes::BytesMut;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Limits;
+use super::connection::Connection;
+use super::framing::Cutter;
+use super::hangup::Hangup;
+use super::http::Http;
+use super::peer::{Environment, Peer};
+use super::registry::Api;
+use super::service::{Service, failure};
+use super::stream::Stream;
+
+/// Pause after the system refused a connection, for example for want of descriptors.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+
+/// Tells the task of a live shim by its process id.
+pub type TaskOfShim = Arc<dyn Fn(u32) -> Option<TaskId> + Send + Sync>;
+/// Hears of the end of a connection, by its number; it may hear twice.
+pub type Disconnected = Arc<dyn Fn(u64) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What all connections share.
+pub struct Edge {
+    api: Arc<Api>,
+    limits: Arc<Limits>,
+    places: Arc<Semaphore>,
+    next: AtomicU64,
+    fallback: Arc<Environment>,
+    task_of_shim: TaskOfShim,
+    disconnected: Disconnected,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Edge").field("limits", &self.limits).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Edge {
+    /// An edge that serves these methods; connections live in the tracker and end with the token.
+    pub fn new(
+        api: Api,
+        limits: Limits,
+        task_of_shim: TaskOfShim,
+        disconnected: Disconnected,
+        (stop, tracker): (CancellationToken, TaskTracker),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            api: Arc::new(api),
+            limits: Arc::new(limits),
+            places: Arc::new(Semaphore::new(limits.connections)),
+            next: AtomicU64::new(1),
+            fallback: Arc::new(Environment::own()),
+            task_of_shim,
+            disconnected,
+            stop,
+            tracker,
+        })
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> u64 {
+        self.limits.connections.saturating_sub(self.places.available_permits()) as u64
+    }
+
+    /// Takes connections until the edge is stopped.
+    pub async fn serve(self: Arc<Self>, listener: UnixListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.stop.cancelled() => return,
+            };
+            match accepted {
+                Ok((socket, _)) => self.admit(socket),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Takes one connection.
+    pub fn admit(self: &Arc<Self>, socket: UnixStream) {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let count = self.limits.connections;
+            return refuse(&socket, &Error::new(Kind::Overloaded, format!("there are {count} connections")));
+        };
+        let edge = Arc::clone(self);
+        self.tracker.spawn(async move { edge.connection(socket, place).await });
+    }
+
+    async fn connection(self: Arc<Self>, mut socket: UnixStream, place: OwnedSemaphorePermit) {
+        let _place = place;
+        let Some((peer, who)) = self.identify(&socket) else { return };
+        let mut first = BytesMut::with_capacity(16 << 10);
+        let framing = tokio::select! {
+            framing = tokio::time::timeout(self.limits.first_bytes, first_bytes(&mut socket, &mut first)) => framing,
+            () = self.stop.cancelled() => return,
+        };
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let connection = Connection::new(id, peer, who, Arc::clone(&self.fallback));
+        match framing {
+            Ok(Ok(Sniff::Known(Framing::Ndjson))) => {
+                self.plain(socket, first, Cutter::ndjson(self.limits.frame), connection).await;
+            }
+            Ok(Ok(Sniff::Known(Framing::ContentLength))) => {
+                self.plain(socket, first, Cutter::content_length(self.limits.frame), connection).await;
+            }
+            Ok(Ok(Sniff::Known(Framing::Http))) => self.http(socket, first, connection).await,
+            Ok(Ok(Sniff::Unknown)) => {
+                refuse(&socket, &Error::new(Kind::ParseError, "the first bytes begin no framing we know"));
+            }
+            // It said nothing, or not enough.
+            Ok(Ok(Sniff::More) | Err(_)) | Err(_) => {}
+        }
+    }
+
+    /// Who is there; nothing is said to another user.
+    fn identify(&self, socket: &UnixStream) -> Option<(Peer, Who)> {
+        let peer = match Peer::of(socket) {
+            Ok(peer) if peer.is_ours() => peer,
+            Ok(peer) => {
+                tracing::warn!(uid = peer.uid, "a connection of another user was closed");
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection of an unknown user was closed");
+                return None;
+            }
+        };
+        let who = peer.who(|pid| (self.task_of_shim)(pid));
+        if who.is_none() {
+            tracing::warn!(pid = peer.pid, "a connection was closed: whose process it is can't be told");
+            refuse(socket, &Error::new(Kind::NotAuthorised, "whose process this is can't be told"));
+        }
+        Some((peer, who?))
+    }
+
+    async fn plain(&self, socket: UnixStream, first: BytesMut, cutter: Cutter, connection: Arc<Connection>) {
+        let hangup = match Hangup::of(&socket) {
+            Ok(hangup) => hangup,
+            Err(error) => return tracing::warn!(%error, "a connection could not be watched"),
+        };
+        let (sink, outbox) = mpsc::channel(self.limits.outbox);
+        let service = self.service(&connection, Some(MethodSink::new(sink)));
+        let stream = Stream::new(socket.into_split(), first, cutter, service, outbox);
+        let (over, unfinished) = stream.serve(hangup.happened(), &self.stop).await;
+        tracing::debug!(connection = connection.id(), ?over, "a connection ended");
+        (self.disconnected)(connection.id()).await;
+        if !unfinished.is_empty() {
+            // Work may still take or wait for something in the connection's name: it is given back at the end.
+            let disconnected = Arc::clone(&self.disconnected);
+            self.tracker.spawn(async move {
+                unfinished.finish().await;
+                disconnected(connection.id()).await;
+            });
+        }
+    }
+
+    async fn http(&self, socket: UnixStream, first: BytesMut, connection: Arc<Connection>) {
+        let http = Http::new(self.service(&connection, None), self.stop.clone());
+        let (reader, writer) = socket.into_split();
+        let reader = std::io::Cursor::new(first.freeze()).chain(reader);
+        Arc::clone(&http).serve(tokio::io::join(reader, writer)).await;
+        http.sessions.wait().await;
+        (self.disconnected)(connection.id()).await;
+        if !http.work.is_empty() {
+            let disconnected = Arc::clone(&self.disconnected);
+            self.tracker.spawn(async move {
+                http.work.wait().await;
+                disconnected(connection.id()).await;
+            });
+        }
+    }
+
+    fn service(&self, connection: &Arc<Connection>, sink: Option<MethodSink>) -> Service {
+        Service::new(Arc::clone(&self.api), Arc::clone(connection), Arc::clone(&self.limits), sink)
+    }
+}
+
+/// Reads until the framing is known.
+async fn first_bytes(socket: &mut UnixStream, first: &mut BytesMut) -> std::io::Result<Sniff> {
+    loop {
+        match sniff(first) {
+            Sniff::More if first.len() < first.capacity() => {
+                if socket.read_buf(first).await? == 0 {
+                    return Ok(Sniff::More);
+                }
+            }
+            Sniff::More => return Ok(Sniff::Unknown),
+            known => return Ok(known),
+        }
+    }
+}
+
+/// Says why, as a line, where it can be said at once.
+fn refuse(socket: &UnixStream, error: &Error) {
+    let mut line = Vec::new();
+    super::ndjson::write(failure(Id::Null, error).get(), &mut line);
+    if let Err(error) = socket.try_write(&line) {
+        tracing::debug!(%error, "a refusal was not heard");
+    }
+}

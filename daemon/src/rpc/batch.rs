@@ -1,0 +1,102 @@
+//! Batches: several requests in one text, executed one after another, answered together in their order.
+
+use ccagent_proto::{Error, Kind};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use jsonrpsee::core::server::{BatchResponseBuilder, MethodCallback, MethodResponse};
+use jsonrpsee::types::Id;
+use serde_json::value::RawValue;
+
+use super::request::{self, Request};
+use super::service::{Begun, Later, Service, failure, object};
+
+/// A batch that is being executed.
+pub(crate) struct Batch {
+    entries: Vec<Entry>,
+    max_answer: usize,
+}
+
+enum Entry {
+    /// Answered already.
+    Ready(MethodResponse),
+    /// To be called when its turn comes.
+    Call { id: Option<Id<'static>>, text: Box<str>, service: Service },
+}
+
+impl Batch {
+    /// Reads a batch and begins with it.
+    pub(crate) fn read(service: &Service, text: &str) -> Begun {
+        let raws: Vec<&RawValue> = match serde_json::from_str(text) {
+            Ok(raws) => raws,
+            Err(error) => return Begun::Now(failure(Id::Null, &request::not_json(&error))),
+        };
+        let refuse = |why: String| Begun::Now(failure(Id::Null, &Error::new(Kind::InvalidRequest, why)));
+        if raws.is_empty() {
+            return refuse("a batch has at least one request".to_owned());
+        }
+        if raws.len() > service.limits.batch {
+            return refuse(format!("a batch has at most {} requests", service.limits.batch));
+        }
+        if let Some(refused) = service.overloaded(None) {
+            return Begun::Now(refused.into_json());
+        }
+        let (mut kept, mut entries) = (false, Vec::with_capacity(raws.len()));
+        for raw in raws {
+            match request::parse(raw.get()) {
+                Err(refused) => {
+                    let response = MethodResponse::error(refused.id, object(&refused.error));
+                    entries.push(Entry::Ready(response));
+                }
+                Ok(request) => {
+                    kept |= service.api.is_kept(&request.method);
+                    entries.extend(entry(service, &request, raw.get()));
+                }
+            }
+        }
+        let batch = Self { entries, max_answer: service.limits.answer };
+        Begun::Later(Later { kept, answer: batch.run() })
+    }
+
+    fn run(self) -> BoxFuture<'static, Option<Box<RawValue>>> {
+        async move {
+            let mut answers = BatchResponseBuilder::new_with_limit(self.max_answer);
+            for entry in self.entries {
+                let Some(answer) = entry.run().await else { continue };
+                if let Err(too_long) = answers.append(answer) {
+                    return Some(too_long.into_json());
+                }
+            }
+            // Nothing but notifications: nothing is said.
+            (!answers.is_empty()).then(|| MethodResponse::from_batch(answers.finish()).into_json())
+        }
+        .boxed()
+    }
+}
+
+fn entry(service: &Service, request: &Request<'_>, text: &str) -> Option<Entry> {
+    if let Some(answer) = service.cancellation(request) {
+        return answer.map(Entry::Ready);
+    }
+    let method = service.api.methods().method(&request.method);
+    if matches!(method, Some(MethodCallback::Subscription(_))) {
+        // Its answer goes out before its first item, which can't be done from inside a batch.
+        let error = Error::new(Kind::InvalidRequest, "a subscription can't stand in a batch");
+        return request.id.clone().map(|id| Entry::Ready(MethodResponse::error(id, object(&error))));
+    }
+    let id = request.id.clone().map(Id::into_owned);
+    Some(Entry::Call { id, text: text.into(), service: service.clone() })
+}
+
+impl Entry {
+    async fn run(self) -> Option<MethodResponse> {
+        match self {
+            Self::Ready(response) => Some(response),
+            Self::Call { id, text, service } => {
+                // Read again rather than kept apart: the text owns all that a request borrows.
+                let call = request::parse(&text).ok().map(|request| service.call(&request))?;
+                let response = call.await;
+                id.is_some().then_some(response)
+            }
+        }
+    }
+}

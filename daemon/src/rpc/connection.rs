@@ -1,0 +1,232 @@
+//! What the edge knows of one connection: who is at its other end, and which of its calls are under way.
+//!
+//! ```text
+//! born (operator or agent) ── team.join ──▶ member ── team.leave ──▶ born
+//!        └── hello with a token ──▶ that agent
+//! ```
+//!
+//! Identity comes from the socket and from tokens, never from params. What an identity may do is not decided here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ccagent_core::{Caller, Who};
+use ccagent_proto::SessionId;
+use jsonrpsee::types::Id;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::peer::{Environment, Peer};
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    id: u64,
+    peer: Peer,
+    /// What a process without an environment of its own to read is given.
+    fallback: Arc<Environment>,
+    environment: OnceLock<Arc<Environment>>,
+    identity: Mutex<Identity>,
+    calls: Mutex<HashMap<Id<'static>, (u64, CancellationToken)>>,
+    numbers: AtomicUsize,
+    under_way: AtomicUsize,
+    subscriptions: AtomicUsize,
+    idle: Notify,
+}
+
+#[derive(Debug)]
+struct Identity {
+    born: Who,
+    now: Who,
+    session: Option<SessionId>,
+}
+
+/// What a handler knows of its call.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The connection that it came on.
+    pub connection: Arc<Connection>,
+    /// Cancelled when the caller takes the call back.
+    pub cancelled: CancellationToken,
+}
+
+impl Connection {
+    /// A connection of this peer.
+    pub fn new(id: u64, peer: Peer, who: Who, fallback: Arc<Environment>) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            peer,
+            fallback,
+            environment: OnceLock::new(),
+            identity: Mutex::new(Identity { born: who.clone(), now: who, session: None }),
+            calls: Mutex::default(),
+            numbers: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
+            subscriptions: AtomicUsize::new(0),
+            idle: Notify::new(),
+        })
+    }
+
+    /// Its number; no other connection of this daemon's life has it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The caller of a call that makes nothing: without its process's environment.
+    pub fn caller(&self) -> Caller {
+        let identity = lock(&self.identity);
+        Caller {
+            conn: self.id,
+            who: identity.now.clone(),
+            session: identity.session.clone(),
+            cwd: None,
+            base: Arc::default(),
+            vault: None,
+        }
+    }
+
+    /// The caller of a call that makes something: with its process's base environment and working directory.
+    pub fn creator(&self) -> Caller {
+        let environment = self.environment.get_or_init(|| {
+            let own = self.peer.environment();
+            own.map_or_else(|| Arc::clone(&self.fallback), Arc::new)
+        });
+        Caller { cwd: environment.cwd.clone(), base: Arc::clone(&environment.base), ..self.caller() }
+    }
+
+    /// Makes this session the one that calls mean by default.
+    pub fn open_session(&self, session: SessionId) {
+        lock(&self.identity).session = Some(session);
+    }
+
+    /// Makes the connection someone else, as a token or a join proved.
+    pub fn become_who(&self, who: Who) {
+        lock(&self.identity).now = who;
+    }
+
+    /// Makes the connection what it was at first.
+    pub fn become_born(&self) {
+        let mut identity = lock(&self.identity);
+        identity.now = identity.born.clone();
+    }
+
+    /// Takes a pending call back; nothing happens when there is none of that id.
+    pub fn cancel(&self, id: &Id<'static>) {
+        if let Some((_, token)) = lock(&self.calls).get(id) {
+            token.cancel();
+        }
+    }
+
+    /// Calls that are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Whether a subscription is open.
+    pub fn has_subscriptions(&self) -> bool {
+        self.subscriptions.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits until a subscription ended.
+    pub async fn subscription_ended(&self) {
+        self.idle.notified().await;
+    }
+
+    /// Counts a call as under way until the guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>, id: Option<Id<'static>>) -> UnderWay {
+        let cancelled = CancellationToken::new();
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) as u64;
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        if let Some(id) = &id {
+            lock(&self.calls).insert(id.clone(), (number, cancelled.clone()));
+        }
+        UnderWay { connection: Arc::clone(self), id, number, cancelled }
+    }
+
+    /// Counts a subscription as open until the guard is dropped.
+    pub(crate) fn subscribed(self: &Arc<Self>) -> Subscribed {
+        self.subscriptions.fetch_add(1, Ordering::AcqRel);
+        Subscribed(Arc::clone(self))
+    }
+}
+
+/// A call that is under way.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    connection: Arc<Connection>,
+    id: Option<Id<'static>>,
+    number: u64,
+    /// Cancelled when the caller takes the call back.
+    pub(crate) cancelled: CancellationToken,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.connection.under_way.fetch_sub(1, Ordering::Relaxed);
+        let Some(id) = &self.id else { return };
+        let mut calls = lock(&self.connection.calls);
+        // A later call may have taken the same id: it stays.
+        if calls.get(id).is_some_and(|(number, _)| *number == self.number) {
+            calls.remove(id);
+        }
+    }
+}
+
+/// A subscription that is open.
+#[derive(Debug)]
+pub(crate) struct Subscribed(Arc<Connection>);
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.0.subscriptions.fetch_sub(1, Ordering::AcqRel);
+        self.0.idle.notify_one();
+    }
+}
+
+/// Nothing under these locks can panic half-way, so a poisoned one still holds whole values.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An operator's connection of this very process.
+    pub(crate) fn operator(id: u64) -> Arc<Connection> {
+        Connection::new(id, Peer::own(), Who::Operator, Arc::new(Environment::default()))
+    }
+
+    /// SV-05: leaving a team gives back what the connection was, not what it claims.
+    #[test]
+    fn a_member_that_leaves_is_what_it_was() {
+        let connection = operator(1);
+        connection.become_who(Who::Member { team: "t".into(), name: "n".into() });
+        assert!(matches!(connection.caller().who, Who::Member { .. }));
+        connection.become_born();
+        assert_eq!(connection.caller().who, Who::Operator);
+    }
+
+    /// SV-09: an id that is used again names the newer call.
+    #[test]
+    fn a_reused_id_cancels_the_newer_call() {
+        let connection = operator(1);
+        let first = connection.begin(Some(Id::Number(1)));
+        let second = connection.begin(Some(Id::Number(1)));
+        drop(first);
+        connection.cancel(&Id::Number(1));
+        assert!(second.cancelled.is_cancelled());
+        assert_eq!(connection.under_way(), 1);
+    }
+
+    /// A caller that makes something brings its process's base environment.
+    #[test]
+    fn only_a_creator_brings_its_environment() {
+        let connection = operator(1);
+        assert!(connection.caller().base.is_empty());
+        let creator = connection.creator();
+        assert_eq!(creator.base.get("PATH").cloned(), std::env::var("PATH").ok());
+        assert_eq!(creator.cwd.as_deref(), std::env::current_dir().unwrap().to_str());
+    }
+}

@@ -1,0 +1,66 @@
+//! What the methods of the edge share: the way to the core, the hub, the runners, and facts of the daemon.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ccagent_core::Caller;
+use ccagent_proto::method::Call;
+use ccagent_proto::{Error, Kind, Millis};
+use tokio_util::task::TaskTracker;
+
+use super::daemon::Daemon;
+use crate::driver::Handle;
+use crate::hub::Hub;
+use crate::runner::Runner;
+use crate::vault::Vault;
+
+/// Times of the config that waiting needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Time between TERM and KILL.
+    pub grace_ms: Millis,
+    /// How long stop-all waits.
+    pub stop_all_ms: Millis,
+}
+
+/// What the methods share.
+#[derive(Debug)]
+pub struct Context {
+    /// The way to the core.
+    pub handle: Handle,
+    /// Where changes are told.
+    pub hub: Hub,
+    /// Process agents.
+    pub runner: Arc<Runner>,
+    /// Environment values, in memory only.
+    pub vault: Arc<Vault>,
+    /// Times of the config.
+    pub times: Times,
+    /// The daemon itself.
+    pub daemon: Daemon,
+    /// Where work that outlives a connection lives.
+    pub tracker: TaskTracker,
+}
+
+impl Context {
+    /// Calls the core.
+    pub(crate) async fn call<M: Call>(&self, caller: &Caller, params: M::Params) -> Result<M::Result, Error> {
+        self.handle.call::<M>(caller.clone(), params).await
+    }
+
+    /// Moves environment values into the vault: the core sees their names only.
+    pub(crate) fn with_vault(&self, caller: Caller, env: Option<&mut BTreeMap<String, String>>) -> Caller {
+        let Some(env) = env.filter(|env| !env.is_empty()) else { return caller };
+        let values = env.clone();
+        env.values_mut().for_each(String::clear);
+        Caller { vault: Some(self.vault.put(values)), ..caller }
+    }
+
+    /// Runs what blocks on files away from the runtime's own threads.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let failed = |_| Error::new(Kind::Internal, "reading a file failed half-way");
+        tokio::task::spawn_blocking(work).await.map_err(failed)?
+    }
+}

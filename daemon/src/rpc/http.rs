@@ -1,0 +1,109 @@
+//! HTTP on the socket: a POST carries one text, a WebSocket carries many.
+//!
+//! The content type must be JSON: a browser then asks first, so a page of another origin can't post through a proxy.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{Method, StatusCode};
+use jsonrpsee::core::http_helpers::{HttpError, read_body};
+use jsonrpsee::server::http::is_json;
+use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse, serve_with_graceful_shutdown};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::service::{Begun, Service};
+use super::websocket;
+
+/// One HTTP connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Http {
+    /// Answers the texts.
+    pub(crate) service: Service,
+    /// WebSockets: the connection lasts as long as they do.
+    pub(crate) sessions: TaskTracker,
+    /// Calls that are finished in any case.
+    pub(crate) work: TaskTracker,
+    /// Ends everything.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Http {
+    /// A connection for this service.
+    pub(crate) fn new(service: Service, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { service, sessions: TaskTracker::new(), work: TaskTracker::new(), stop })
+    }
+
+    /// Serves requests until the connection ends; WebSockets and kept calls may go on.
+    pub(crate) async fn serve<I>(self: Arc<Self>, io: I)
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let stop = self.stop.clone().cancelled_owned();
+        let http = Arc::clone(&self);
+        let answer = tower::service_fn(move |request: ::http::Request<hyper::body::Incoming>| {
+            let http = Arc::clone(&http);
+            async move { Ok::<_, Infallible>(http.answer(request.map(HttpBody::new)).await) }
+        });
+        // Boxed: the compiler can't prove the bounds of the future inside a spawned one.
+        let served: futures_util::future::BoxFuture<'static, _> = Box::pin(serve_with_graceful_shutdown(io, answer, stop));
+        if let Err(error) = served.await {
+            tracing::debug!(%error, "an HTTP connection failed");
+        }
+        self.sessions.close();
+        self.work.close();
+    }
+
+    async fn answer(self: Arc<Self>, request: HttpRequest) -> HttpResponse {
+        if websocket::is_wanted(&request) {
+            return websocket::accept(&self, request);
+        }
+        if request.method() != Method::POST {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "POST a JSON-RPC request, or open a WebSocket\n");
+        }
+        if !is_json(request.headers().get(CONTENT_TYPE)) {
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type: application/json is required\n");
+        }
+        let (head, body) = request.into_parts();
+        let max = u32::try_from(self.service.limits.frame).unwrap_or(u32::MAX);
+        match read_body(&head.headers, body, max).await {
+            Ok((text, _)) => self.call(&text).await,
+            Err(HttpError::TooLarge) => json(StatusCode::PAYLOAD_TOO_LARGE, &self.service.too_long()),
+            Err(HttpError::Malformed) => json(StatusCode::BAD_REQUEST, &Service::broken("not JSON")),
+            Err(HttpError::Stream(error)) => {
+                tracing::debug!(%error, "a request body could not be read");
+                json(StatusCode::BAD_REQUEST, &Service::broken("the body ended early"))
+            }
+        }
+    }
+
+    async fn call(&self, text: &[u8]) -> HttpResponse {
+        let answer = match self.service.begin(text) {
+            Begun::Silent => None,
+            Begun::Now(answer) => Some(answer),
+            // The server drops this future when its client goes away.
+            Begun::Later(later) if later.kept => self.work.spawn(later.answer).await.unwrap_or(None),
+            Begun::Later(later) => later.answer.await,
+        };
+        answer.map_or_else(|| plain(StatusCode::NO_CONTENT, ""), |answer| json(StatusCode::OK, &answer))
+    }
+}
+
+fn json(status: StatusCode, body: &RawValue) -> HttpResponse {
+    response(status, "application/json; charset=utf-8", body.get().to_owned())
+}
+
+/// A response in plain words.
+pub(crate) fn plain(status: StatusCode, body: &'static str) -> HttpResponse {
+    response(status, "text/plain; charset=utf-8", body.to_owned())
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> HttpResponse {
+    let mut response = HttpResponse::new(HttpBody::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, ::http::HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,111 @@
+use ccagent_shim::index::{Entry, path_of};
+use proptest::prelude::*;
+
+use super::*;
+
+struct Output {
+    dir: tempfile::TempDir,
+}
+
+impl Output {
+    fn of(bytes: &[u8]) -> Self {
+        let output = Self { dir: tempfile::tempdir().unwrap() };
+        std::fs::write(output.path(), bytes).unwrap();
+        output
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.dir.path().join("output")
+    }
+
+    fn index(&self, entries: &[(u64, u64, Stream)]) {
+        let entry = |&(offset, at_ms, stream)| Entry { offset, at_ms, stream }.to_bytes();
+        let bytes: Vec<u8> = entries.iter().flat_map(entry).collect();
+        std::fs::write(path_of(&self.path()), bytes).unwrap();
+    }
+
+    fn read(&self, wanted: Wanted) -> (String, u64) {
+        let piece = read(&self.path(), wanted).unwrap();
+        let next = piece.next;
+        (piece.into_words().0.unwrap(), next)
+    }
+}
+
+fn from(from: From) -> Wanted {
+    Wanted { from, stream: None, max: DEFAULT_BYTES, grows: false }
+}
+
+/// OF-07: a planted link, and anything else that is no file of ours, is refused and not read.
+#[test]
+fn a_planted_link_is_refused() {
+    let output = Output::of(b"secret");
+    let link = output.dir.path().join("link");
+    std::os::unix::fs::symlink(output.path(), &link).unwrap();
+    for path in [link.as_path(), output.dir.path()] {
+        assert_eq!(read(path, from(From::Offset(0))).unwrap_err().kind, Kind::SymlinkRefused);
+    }
+    assert_eq!(read(&output.dir.path().join("none"), from(From::Offset(7))).unwrap().next, 7);
+}
+
+/// OF-04: the last 1000 lines can be had at once.
+#[test]
+fn the_last_lines_begin_where_they_begin() {
+    let lines: String = (0..1500).map(|line| format!("{line} {}\n", "x".repeat(200))).collect();
+    let (text, next) = Output::of(lines.as_bytes()).read(from(From::LastLines(1000)));
+    assert!(text.starts_with("500 "));
+    assert_eq!((text.lines().count(), next), (1000, lines.len() as u64));
+
+    let few = Output::of(b"a\nb\nc");
+    assert_eq!(few.read(from(From::LastLines(2))).0, "b\nc");
+    assert_eq!(few.read(from(From::LastLines(9))).0, "a\nb\nc");
+    assert_eq!(few.read(from(From::LastLines(0))), (String::new(), 5));
+}
+
+/// OF-04: a line longer than the bound gives its end.
+#[test]
+fn an_endless_line_gives_its_end() {
+    let output = Output::of("ä".repeat(100).as_bytes());
+    let wanted = Wanted { max: 5, ..from(From::LastLines(1)) };
+    assert_eq!(output.read(wanted), ("ää".to_owned(), 200));
+}
+
+/// OF-01: a character is not cut while its rest may come, and what is no text comes as base64.
+#[test]
+fn a_torn_character_waits_for_its_rest() {
+    let output = Output::of(b"ab\xc3");
+    let wanted = from(From::Offset(0));
+    assert_eq!(output.read(Wanted { grows: true, ..wanted }), ("ab".to_owned(), 2));
+    let piece = read(&output.path(), wanted).unwrap();
+    assert_eq!((piece.next, piece.into_words()), (3, (None, Some("YWLD".to_owned()))));
+    // Alone it is given as it is, so that a reader gets on.
+    let alone = read(&output.path(), Wanted { from: From::Offset(2), grows: true, ..wanted }).unwrap();
+    assert_eq!((alone.next, alone.bytes), (3, vec![0xc3]));
+}
+
+/// OF-01: one stream, and what came since a time, are found by the index.
+#[test]
+fn streams_and_times_are_told_by_the_index() {
+    let output = Output::of(b"outERRout2");
+    output.index(&[(0, 1_000, Stream::Out), (3, 2_000, Stream::Err), (6, 5_000, Stream::Out)]);
+    let stream = |stream| Wanted { stream: Some(stream), ..from(From::Offset(1)) };
+    assert_eq!(output.read(stream(OutputStream::Out)), ("utout2".to_owned(), 10));
+    assert_eq!(output.read(stream(OutputStream::Err)), ("ERR".to_owned(), 10));
+    assert_eq!(output.read(from(From::Since(2_000))).0, "ERRout2");
+    assert_eq!(output.read(from(From::Since(9_000))), (String::new(), 10));
+}
+
+proptest! {
+    /// OF-01: read piece by piece, whatever the size of a piece, all bytes come and come once.
+    #[test]
+    fn pieces_add_up(text in ".{0,60}", max in 1..9u64) {
+        let output = Output::of(text.as_bytes());
+        let (mut all, mut offset) = (Vec::new(), 0);
+        while offset < text.len() as u64 {
+            let piece = read(&output.path(), Wanted { max, grows: true, ..from(From::Offset(offset)) }).unwrap();
+            prop_assert!(piece.next > offset);
+            offset = piece.next;
+            all.extend(piece.bytes);
+        }
+        prop_assert_eq!(all, text.as_bytes());
+    }
+}

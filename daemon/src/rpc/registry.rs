@@ -1,0 +1,251 @@
+//! Putting methods, as declared in the protocol crate, into one jsonrpsee module.
+//!
+//! One generic function registers them all: params are one object or absent, unknown keys are refused with the place
+//! where they stand, and the result is serialised straight into the answer.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use ccagent_proto::{Error, Kind, Method, Subscription};
+use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::FutureExt;
+use jsonrpsee::core::server::{
+    Extensions, MethodCallback, MethodResponse, Methods, PendingSubscriptionSink, SubscriptionMessage,
+};
+use jsonrpsee::server::RegisterMethodError;
+use jsonrpsee::types::Id;
+use jsonrpsee::{ResponsePayload, RpcModule};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::connection::Origin;
+use super::service::object;
+
+/// The methods of the daemon, ready to be served.
+#[derive(Debug)]
+pub struct Api {
+    methods: Methods,
+    kept: HashSet<&'static str>,
+}
+
+impl Api {
+    /// The module.
+    pub(crate) fn methods(&self) -> &Methods {
+        &self.methods
+    }
+
+    /// Whether a call of this method goes on when its connection ends.
+    pub(crate) fn is_kept(&self, method: &str) -> bool {
+        self.kept.contains(method)
+    }
+
+    /// The names of all methods, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.methods.method_names()
+    }
+}
+
+/// Collects methods; each handler gets the context, the origin of the call and the params.
+#[derive(Debug)]
+pub struct Registry<C> {
+    context: Arc<C>,
+    module: RpcModule<()>,
+    kept: HashSet<&'static str>,
+    failed: Option<RegisterMethodError>,
+}
+
+impl<C: Send + Sync + 'static> Registry<C> {
+    /// An empty registry whose handlers share a context.
+    pub fn new(context: Arc<C>) -> Self {
+        Self { context, module: RpcModule::new(()), kept: HashSet::new(), failed: None }
+    }
+
+    /// A method that changes nothing, or only waits: its call ends with its connection.
+    pub fn read<M, F, Fut>(&mut self, handler: F)
+    where
+        M: Method,
+        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
+    {
+        let context = Arc::clone(&self.context);
+        let callback = move |id: Id<'static>, origin: Result<(Origin, M::Params), Error>, max: usize| {
+            let call = origin.map(|(origin, params)| handler(Arc::clone(&context), origin, params));
+            async move {
+                let result = match call {
+                    Ok(call) => call.await,
+                    Err(error) => Err(error),
+                };
+                respond(id, result, max)
+            }
+            .boxed()
+        };
+        let callback = MethodCallback::Async(Arc::new(move |id, given, _, max, mut extensions| {
+            callback(id, origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?))), max)
+        }));
+        let inserted = self.module.verify_and_insert(M::NAME, callback).map(|_| ());
+        self.note(inserted);
+    }
+
+    /// A method that changes something: its call goes on when its connection ends.
+    pub fn work<M, F, Fut>(&mut self, handler: F)
+    where
+        M: Method,
+        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
+    {
+        self.kept.insert(M::NAME);
+        self.read::<M, F, Fut>(handler);
+    }
+
+    /// A method without params whose answer never changes.
+    pub fn fixed(&mut self, name: &'static str, answer: Box<RawValue>) {
+        let answer: Arc<RawValue> = answer.into();
+        let inserted = self.module.register_method(name, move |params, (), _| {
+            let params = self::params::<ccagent_proto::Empty>(params.as_str());
+            params.map(|_| Arc::clone(&answer)).map_err(|error| object(&error))
+        });
+        let inserted = inserted.map(|_| ());
+        self.note(inserted);
+    }
+
+    /// A subscription: the handler gives a stream, whose end ends it.
+    pub fn subscription<S, F, Fut>(&mut self, handler: F)
+    where
+        S: Subscription,
+        F: Fn(Arc<C>, Origin, S::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<BoxStream<'static, S::Item>, Error>> + Send + 'static,
+    {
+        let (context, handler) = (Arc::clone(&self.context), Arc::new(handler));
+        let inserted = self.module.register_subscription(
+            S::NAME,
+            S::NOTIFICATION,
+            S::UNSUBSCRIBE,
+            move |given, pending, _, mut extensions| {
+                let (context, handler) = (Arc::clone(&context), Arc::clone(&handler));
+                async move {
+                    let opened = origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?)));
+                    let (origin, params) = match opened {
+                        Ok(opened) => opened,
+                        Err(error) => return pending.reject(object(&error)).await,
+                    };
+                    // Counted before it is answered, so that the connection never looks idle in between.
+                    let _open = origin.connection.subscribed();
+                    match handler(context, origin, params).await {
+                        Ok(items) => push(pending, items).await,
+                        Err(error) => pending.reject(object(&error)).await,
+                    }
+                }
+            },
+        );
+        let inserted = inserted.map(|_| ());
+        self.note(inserted);
+    }
+
+    /// The collected methods.
+    ///
+    /// # Errors
+    /// When a name was taken twice.
+    pub fn finish(self) -> Result<Api, RegisterMethodError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok(Api { methods: self.module.into(), kept: self.kept }),
+        }
+    }
+
+    fn note(&mut self, inserted: Result<(), RegisterMethodError>) {
+        if let Err(error) = inserted {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+/// Sends a stream's items until either side has enough.
+async fn push<T: serde::Serialize>(pending: PendingSubscriptionSink, mut items: BoxStream<'static, T>) {
+    let Ok(sink) = pending.accept().await else { return };
+    loop {
+        let item = tokio::select! {
+            biased;
+            () = sink.closed() => return,
+            item = items.next() => item,
+        };
+        let Some(item) = item else { return };
+        let item = match serde_json::value::to_raw_value(&item) {
+            Ok(item) => SubscriptionMessage::from(item),
+            Err(error) => return tracing::error!(%error, "an item could not be serialised"),
+        };
+        if sink.send(item).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn origin(extensions: &mut Extensions) -> Result<Origin, Error> {
+    extensions.remove().ok_or_else(|| Error::new(Kind::Internal, "the call has no origin"))
+}
+
+fn respond<T: serde::Serialize>(id: Id<'static>, result: Result<T, Error>, max: usize) -> MethodResponse {
+    match result {
+        // The library wants a payload that can be cloned.
+        Ok(result) => MethodResponse::response(id, ResponsePayload::success(Arc::new(result)), max),
+        Err(error) => MethodResponse::error(id, object(&error)),
+    }
+}
+
+/// Reads params: one object, or nothing, which counts as an empty one.
+pub(crate) fn params<P: DeserializeOwned>(given: Option<&str>) -> Result<P, Error> {
+    let given = given.map_or("{}", str::trim);
+    let given = if given == "null" { "{}" } else { given };
+    if !given.starts_with('{') {
+        return Err(Error::new(Kind::InvalidParams, "params are one object with named keys").with("path", ""));
+    }
+    // The path costs time: it is looked for only where it is needed.
+    serde_json::from_str(given).or_else(|_| {
+        let mut deserializer = serde_json::Deserializer::from_str(given);
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            let path = path_of(&error);
+            let message = format!("{}: {}", if path.is_empty() { "params" } else { &path }, error.inner());
+            Error::new(Kind::InvalidParams, message).with("path", path)
+        })
+    })
+}
+
+fn path_of(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    match error.path().to_string() {
+        path if path == "." => String::new(),
+        path => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ccagent_proto::task::{TaskGetParams, TaskWaitParams};
+    use ccagent_proto::{Empty, agent::AgentSpawnParams};
+
+    use super::*;
+
+    fn path<P: DeserializeOwned + std::fmt::Debug>(given: &str) -> String {
+        let error = params::<P>(Some(given)).unwrap_err();
+        assert_eq!(error.kind, Kind::InvalidParams);
+        error.data["path"].as_str().unwrap().to_owned()
+    }
+
+    /// SV-03: what is wrong in the params is named by its place.
+    #[test]
+    fn wrong_params_are_named_by_their_place() {
+        assert_eq!(path::<TaskGetParams>(r#"{"taskId":"a","extra":1}"#), "extra");
+        assert_eq!(path::<TaskGetParams>(r#"{"taskId":1}"#), "taskId");
+        assert_eq!(path::<TaskWaitParams>(r#"{"taskIds":["a",2]}"#), "taskIds[1]");
+        assert_eq!(path::<AgentSpawnParams>(r#"{"env":{"A":1}}"#), "env.A");
+        assert_eq!(path::<TaskGetParams>("{}"), "");
+        assert_eq!(path::<TaskGetParams>(r#"["a"]"#), "");
+    }
+
+    /// SV-03: absent, null and empty params are the same.
+    #[test]
+    fn absent_params_are_empty() {
+        for given in [None, Some("null"), Some("{}"), Some(" { } ")] {
+            assert_eq!(params::<Empty>(given), Ok(Empty {}));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! From one JSON text to its answer, the same for every framing.
+//!
+//! The methods live in a jsonrpsee module; its server is not used, because it takes a request with an odd id for a
+//! notification, never executes notifications, answers a subscription inside a batch twice, and drops calls halfway
+//! when the connection ends.
+//!
+//! Deliberately not here: reading and writing of bytes, and what the methods do.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use ccagent_proto::{Error, Kind};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use jsonrpsee::core::server::{
+    BoundedSubscriptions, ConnectionId, Extensions, MethodCallback, MethodResponse, MethodSink, SubscriptionState,
+};
+use jsonrpsee::server::{IdProvider, RandomStringIdProvider};
+use jsonrpsee::types::error::reject_too_many_subscriptions;
+use jsonrpsee::types::{ErrorObject, ErrorObjectOwned, Id, Params};
+use serde_json::value::RawValue;
+
+use super::Limits;
+use super::batch::Batch;
+use super::connection::{Connection, Origin};
+use super::registry::Api;
+use super::request::{self, Request};
+
+/// The code for a message over the limit; jsonrpsee's meaning.
+pub(crate) const TOO_LONG: i32 = -32007;
+
+/// Answers the texts of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) api: Arc<Api>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) limits: Arc<Limits>,
+    /// Where a subscription's items go; `None` where nothing can be pushed.
+    sink: Option<MethodSink>,
+    subscriptions: BoundedSubscriptions,
+}
+
+/// What became of a text at once.
+pub(crate) enum Begun {
+    /// Nothing will be said.
+    Silent,
+    /// The answer.
+    Now(Box<RawValue>),
+    /// The answer will come.
+    Later(Later),
+}
+
+/// An answer that will come.
+pub(crate) struct Later {
+    /// Whether the call goes on when its connection ends.
+    pub(crate) kept: bool,
+    /// Gives the answer, or nothing where none is due.
+    pub(crate) answer: BoxFuture<'static, Option<Box<RawValue>>>,
+}
+
+impl Service {
+    /// A service for one connection; subscriptions push into the sink.
+    pub(crate) fn new(
+        api: Arc<Api>,
+        connection: Arc<Connection>,
+        limits: Arc<Limits>,
+        sink: Option<MethodSink>,
+    ) -> Self {
+        let subscriptions = BoundedSubscriptions::new(limits.subscriptions);
+        Self { api, connection, limits, sink, subscriptions }
+    }
+
+    /// Begins to answer a text.
+    pub(crate) fn begin(&self, text: &[u8]) -> Begun {
+        let Ok(text) = std::str::from_utf8(text) else {
+            let error = Error::new(Kind::ParseError, "not UTF-8");
+            return Begun::Now(failure(Id::Null, &error));
+        };
+        if text.trim_start().starts_with('[') {
+            return Batch::read(self, text);
+        }
+        match request::parse(text) {
+            Err(refused) => Begun::Now(failure(refused.id, &refused.error)),
+            Ok(request) => self.begin_one(&request),
+        }
+    }
+
+    /// The answer to a text over the limit.
+    pub(crate) fn too_long(&self) -> Box<RawValue> {
+        let message = format!("the message is longer than {} bytes", self.limits.frame);
+        let data = serde_json::json!({ "kind": "tooLong", "retryable": false, "limit": self.limits.frame });
+        MethodResponse::error(Id::Null, ErrorObject::owned(TOO_LONG, message, Some(data))).into_json()
+    }
+
+    /// The answer to a stream that can't be followed.
+    pub(crate) fn broken(why: &str) -> Box<RawValue> {
+        failure(Id::Null, &Error::new(Kind::ParseError, why))
+    }
+
+    fn begin_one(&self, request: &Request<'_>) -> Begun {
+        if let Some(answer) = self.cancellation(request) {
+            return answer.map_or(Begun::Silent, |response| Begun::Now(response.into_json()));
+        }
+        if let Some(refused) = self.overloaded(request.id.as_ref()) {
+            return Begun::Now(refused.into_json());
+        }
+        let notification = request.id.is_none();
+        let kept = self.api.is_kept(&request.method);
+        let call = self.call(request);
+        let answer = async move {
+            let response = call.await;
+            // A subscription was answered through its sink, before its first item.
+            let silent = notification || response.is_subscription();
+            (!silent).then(|| response.into_json())
+        };
+        Begun::Later(Later { kept, answer: answer.boxed() })
+    }
+
+    /// The refusal when too much is under way; the reader never waits for a place.
+    pub(crate) fn overloaded(&self, id: Option<&Id<'_>>) -> Option<MethodResponse> {
+        let under_way = self.connection.under_way();
+        (under_way >= self.limits.in_flight).then(|| {
+            let error = Error::new(Kind::Overloaded, format!("{under_way} calls of this connection are under way"));
+            MethodResponse::error(id.cloned().unwrap_or(Id::Null), object(&error))
+        })
+    }
+
+    /// Takes a call back where the request asks for that; the inner answer is due only where it has an id.
+    pub(crate) fn cancellation(&self, request: &Request<'_>) -> Option<Option<MethodResponse>> {
+        #[derive(serde::Deserialize)]
+        struct Cancel<'a> {
+            #[serde(borrow)]
+            id: &'a RawValue,
+        }
+        if request.method != "$/cancelRequest" {
+            return None;
+        }
+        let cancel = request.params.and_then(|params| serde_json::from_str::<Cancel<'_>>(params).ok());
+        if let Some(id) = cancel.and_then(|cancel| request::id(cancel.id.get())) {
+            self.connection.cancel(&id.into_owned());
+        }
+        Some(request.id.clone().map(|id| {
+            let empty = jsonrpsee::ResponsePayload::success(ccagent_proto::Empty {});
+            MethodResponse::response(id, empty, self.limits.answer)
+        }))
+    }
+
+    /// Calls a method. Everything up to the first wait has happened only once the future was polled.
+    pub(crate) fn call(&self, request: &Request<'_>) -> BoxFuture<'static, MethodResponse> {
+        let id = request.id.clone().unwrap_or(Id::Null).into_owned();
+        let under_way = self.connection.begin(request.id.clone().map(Id::into_owned));
+        let cancelled = under_way.cancelled.clone();
+        let mut extensions = Extensions::new();
+        extensions.insert(Origin { connection: Arc::clone(&self.connection), cancelled: cancelled.clone() });
+        let call = self.dispatch(id.clone(), request, extensions);
+        async move {
+            let _under_way = under_way;
+            let call = AssertUnwindSafe(call).catch_unwind();
+            // The method is asked first: one that must undo something sees the cancellation itself.
+            let finished = tokio::select! {
+                biased;
+                finished = call => finished,
+                () = cancelled.cancelled() => return MethodResponse::error(id, object(&cancelled_error())),
+            };
+            finished.unwrap_or_else(|panic| {
+                tracing::error!(cause = panic_text(&*panic), "a method panicked");
+                MethodResponse::error(id, object(&Error::new(Kind::Internal, "the daemon failed in this call")))
+            })
+        }
+        .boxed()
+    }
+
+    fn dispatch(
+        &self,
+        id: Id<'static>,
+        request: &Request<'_>,
+        extensions: Extensions,
+    ) -> BoxFuture<'static, MethodResponse> {
+        let params = Params::new(request.params);
+        let number = ConnectionId(usize::try_from(self.connection.id()).unwrap_or(usize::MAX));
+        let ready = |response: MethodResponse| std::future::ready(response).boxed();
+        match self.api.methods().method(&request.method) {
+            None => ready(MethodResponse::error(id, object(&no_method(&request.method)))),
+            Some(MethodCallback::Sync(method)) => ready(method(id, params, self.limits.answer, extensions)),
+            Some(MethodCallback::Async(method)) => {
+                method(id, params.into_owned(), number, self.limits.answer, extensions)
+            }
+            Some(MethodCallback::Subscription(method)) => match self.subscription(number, request.id.is_some()) {
+                Ok((sink, state)) => method(id, params, sink, state, extensions),
+                Err(error) => ready(MethodResponse::error(id, error)),
+            },
+            Some(MethodCallback::Unsubscription(method)) => match subscription_id(request.params) {
+                Ok(params) => ready(method(id, Params::new(Some(&params)), number, self.limits.answer, extensions)),
+                Err(error) => ready(MethodResponse::error(id, object(&error))),
+            },
+        }
+    }
+
+    fn subscription(
+        &self,
+        conn_id: ConnectionId,
+        answered: bool,
+    ) -> Result<(MethodSink, SubscriptionState<'static>), ErrorObjectOwned> {
+        static IDS: std::sync::LazyLock<RandomStringIdProvider> =
+            std::sync::LazyLock::new(|| RandomStringIdProvider::new(16));
+        let refuse = |why: &str| object(&Error::new(Kind::InvalidRequest, why));
+        let Some(sink) = &self.sink else {
+            return Err(refuse("a subscription needs a connection that stays: a WebSocket, or no HTTP at all"));
+        };
+        if !answered {
+            return Err(refuse("a subscription needs an id to be answered under"));
+        }
+        let permit = self.subscriptions.acquire();
+        let subscription_permit = permit.ok_or_else(|| reject_too_many_subscriptions(self.limits.subscriptions))?;
+        let id_provider: &'static dyn IdProvider = &*IDS;
+        Ok((sink.clone(), SubscriptionState { conn_id, id_provider, subscription_permit }))
+    }
+}
+
+/// Turns our one object, `{"subscription": id}`, into what the library takes.
+fn subscription_id(params: Option<&str>) -> Result<String, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Unsubscribe {
+        subscription: String,
+    }
+    let unsubscribe: Unsubscribe = super::registry::params(params)?;
+    Ok(serde_json::Value::from(vec![unsubscribe.subscription]).to_string())
+}
+
+fn no_method(name: &str) -> Error {
+    Error::new(Kind::MethodNotFound, format!("there is no method {name:?}; rpc.discover lists those there are"))
+}
+
+/// The error of a call that was taken back.
+pub(crate) fn cancelled_error() -> Error {
+    Error::new(Kind::Cancelled, "the caller took the call back")
+}
+
+/// An error as the library takes it.
+pub(crate) fn object(error: &Error) -> ErrorObjectOwned {
+    ErrorObject::owned(error.kind.code(), error.message.clone(), Some(error.wire_data()))
+}
+
+/// An error as an answer.
+pub(crate) fn failure(id: Id<'_>, error: &Error) -> Box<RawValue> {
+    MethodResponse::error(id, object(error)).into_json()
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+}

@@ -1,0 +1,190 @@
+//! Waiting for what a spawn began: until it runs, or until it is done.
+//!
+//! ```text
+//! spawn ─▶ background ─▶ it runs, is queued, or could not be started ─▶ answer
+//!     └──▶ foreground ─▶ done ─▶ answer with its text
+//!                 ├─ time over, or moved by anyone ─▶ background: answer at once
+//!                 ├─ call taken back ─▶ stop it
+//!                 └─ connection gone ─▶ the core moves it to the background
+//! ```
+
+use std::sync::Arc;
+
+use ccagent_core::Caller;
+use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
+use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskGet, TaskResume, TaskStop};
+use ccagent_proto::task::{Task, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams};
+use ccagent_proto::{Error, Kind};
+use tokio::time::Instant;
+
+use super::connection::Origin;
+use super::context::Context;
+use super::service::cancelled_error;
+use super::wait::{self, Look, Waited, until};
+use crate::hub::Key;
+
+/// The error kind of a task whose program could not be executed.
+const START_FAILED: &str = "startFailed";
+
+/// Spawns an agent.
+pub(crate) async fn spawn(
+    context: Arc<Context>,
+    origin: Origin,
+    mut params: AgentSpawnParams,
+) -> Result<AgentSpawnResult, Error> {
+    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
+    let background = params.run_in_background == Some(true);
+    let deadline = wait::deadline(params.timeout_ms);
+    let answer = context.call::<AgentSpawn>(&caller, params).await?;
+    settle(&context, &origin, &caller, answer, background, deadline).await
+}
+
+/// Runs an ended task again.
+pub(crate) async fn resume(
+    context: Arc<Context>,
+    origin: Origin,
+    mut params: TaskResumeParams,
+) -> Result<AgentSpawnResult, Error> {
+    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
+    let background = params.run_in_background == Some(true);
+    let deadline = wait::deadline(params.timeout_ms);
+    let answer = context.call::<TaskResume>(&caller, params).await?;
+    settle(&context, &origin, &caller, answer, background, deadline).await
+}
+
+/// Waits for a background task as if it had been spawned in the foreground.
+pub(crate) async fn foreground(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskGetParams,
+) -> Result<AgentSpawnResult, Error> {
+    let caller = origin.connection.caller();
+    let answer = context.call::<TaskForeground>(&caller, params).await?;
+    settle(&context, &origin, &caller, answer, false, None).await
+}
+
+async fn settle(
+    context: &Context,
+    origin: &Origin,
+    caller: &Caller,
+    answer: AgentSpawnResult,
+    background: bool,
+    deadline: Option<Instant>,
+) -> Result<AgentSpawnResult, Error> {
+    if background || answer.task.is_backgrounded {
+        let task = until_it_runs(context, caller, &answer.task).await?;
+        return Ok(AgentSpawnResult { task, ..launched(answer) });
+    }
+    let done = tokio::select! {
+        done = until_done(context, caller, &answer.task, deadline) => done?,
+        () = origin.cancelled.cancelled() => {
+            stop(context, caller, &answer.task);
+            return Err(cancelled_error().with("taskId", answer.task_id.to_string()));
+        }
+    };
+    let task = match done {
+        Waited::There(task) => task,
+        Waited::TimedOut(_) => {
+            context.call::<TaskBackground>(caller, by_id(&answer.task)).await.or_else(or_ended(&answer.task))?
+        }
+    };
+    if task.status.is_done() {
+        refuse_unstarted(&task)?;
+        return Ok(finished(answer, task));
+    }
+    Ok(AgentSpawnResult { task, ..launched(answer) })
+}
+
+/// The answer for a task that is left to run.
+fn launched(answer: AgentSpawnResult) -> AgentSpawnResult {
+    let status = match answer.status {
+        SpawnStatus::Completed | SpawnStatus::Failed | SpawnStatus::Killed => SpawnStatus::AsyncLaunched,
+        status @ (SpawnStatus::AsyncLaunched | SpawnStatus::RemoteLaunched | SpawnStatus::TeammateSpawned) => status,
+    };
+    AgentSpawnResult { status, ..answer }
+}
+
+/// The answer for a task that was waited for: its text begins with a line that names it (SP-22).
+fn finished(answer: AgentSpawnResult, task: Task) -> AgentSpawnResult {
+    let status = match task.status {
+        TaskStatus::Completed => SpawnStatus::Completed,
+        TaskStatus::Killed => SpawnStatus::Killed,
+        TaskStatus::Failed
+        | TaskStatus::Interrupted
+        | TaskStatus::Queued
+        | TaskStatus::Running
+        | TaskStatus::Waiting
+        | TaskStatus::Idle => SpawnStatus::Failed,
+    };
+    let said = task.result.as_ref().map(|result| result.text.as_str()).filter(|text| !text.is_empty());
+    let said = said.or_else(|| task.error.as_ref().map(|error| error.message.as_str())).unwrap_or_default();
+    let text = format!("agentId: {} (task.resume takes it up again)\n{said}", task.id);
+    AgentSpawnResult { status, task, text: Some(text), hint: None, ..answer }
+}
+
+async fn until_it_runs(context: &Context, caller: &Caller, task: &Task) -> Result<Task, Error> {
+    let looked = until(&context.hub, [Key::Task(task.id)], None, async || {
+        let task = get(context, caller, task).await?;
+        let starting = task.status == TaskStatus::Running && task.started_at.is_none();
+        Ok(if starting { Look::NotYet(task) } else { Look::There(task) })
+    });
+    let task = looked.await?.into_inner();
+    refuse_unstarted(&task)?;
+    Ok(task)
+}
+
+async fn until_done(
+    context: &Context,
+    caller: &Caller,
+    task: &Task,
+    deadline: Option<Instant>,
+) -> Result<Waited<Task>, Error> {
+    until(&context.hub, [Key::Task(task.id)], deadline, async || {
+        let task = get(context, caller, task).await?;
+        Ok(if task.status.is_done() || task.is_backgrounded { Look::There(task) } else { Look::NotYet(task) })
+    })
+    .await
+}
+
+async fn get(context: &Context, caller: &Caller, task: &Task) -> Result<Task, Error> {
+    context.call::<TaskGet>(caller, by_id(task)).await
+}
+
+fn by_id(task: &Task) -> TaskGetParams {
+    TaskGetParams { task_id: task.id.to_string() }
+}
+
+/// A task that ended while it was to be moved is answered as it stood.
+fn or_ended(task: &Task) -> impl FnOnce(Error) -> Result<Task, Error> {
+    move |error| match error.kind {
+        Kind::AlreadyTerminal => Ok(task.clone()),
+        _ => Err(error),
+    }
+}
+
+/// Stops a task whose caller took its call back; the stop goes on when the connection ends.
+fn stop(context: &Context, caller: &Caller, task: &Task) {
+    let (handle, caller) = (context.handle.clone(), caller.clone());
+    let params = TaskStopParams {
+        task_id: task.id.to_string(),
+        reason: Some("its call was cancelled".to_owned()),
+        ..TaskStopParams::default()
+    };
+    context.tracker.spawn(async move {
+        if let Err(error) = handle.call::<TaskStop>(caller, params).await {
+            tracing::debug!(%error, "a cancelled call's task was not stopped");
+        }
+    });
+}
+
+/// A program that could not be executed is the call's error; its task stays, failed.
+fn refuse_unstarted(task: &Task) -> Result<(), Error> {
+    let Some(failed) = task.error.as_ref().filter(|error| error.kind == START_FAILED) else { return Ok(()) };
+    let cause = match task.exit.and_then(|exit| exit.code) {
+        Some(127) => "notFound",
+        Some(126) => "notExecutable",
+        Some(_) | None => "other",
+    };
+    let error = Error::new(Kind::StartFailed, failed.message.clone());
+    Err(error.with("taskId", task.id.to_string()).with("cause", cause))
+}

@@ -1,0 +1,114 @@
+//! Waiting for stops: the core marks and asks the runners, and here the answer waits until the operating system has
+//! confirmed each end.
+
+use std::sync::Arc;
+
+use ccagent_core::Caller;
+use ccagent_proto::method::{TaskGet, TaskStop, TaskStopAll};
+use ccagent_proto::task::{
+    Task, TaskGetParams, TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult,
+};
+use ccagent_proto::{Error, Kind, Millis, TaskId};
+use tokio::time::Instant;
+
+use super::connection::Origin;
+use super::context::Context;
+use super::wait::{self, Look, Waited, until};
+use crate::hub::Key;
+
+/// Time for the operating system to confirm a kill, after the grace.
+const CONFIRM: Millis = 10_000;
+
+/// Ends a task and everything below it.
+pub(crate) async fn stop(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskStopParams,
+) -> Result<TaskStopResult, Error> {
+    let caller = origin.connection.caller();
+    let grace = if params.force == Some(true) { 0 } else { params.grace_ms.unwrap_or(context.times.grace_ms) };
+    let marked = context.call::<TaskStop>(&caller, params).await?;
+    let deadline = wait::deadline(Some(grace.saturating_add(CONFIRM)));
+    let tasks = std::iter::once(marked.task).chain(marked.descendants).collect();
+    match until_all_ended(&context, &caller, tasks, deadline).await? {
+        Waited::There(mut tasks) => {
+            let descendants = tasks.split_off(1);
+            let task = tasks.pop().ok_or_else(|| Error::new(Kind::Internal, "the stopped task is gone"))?;
+            Ok(TaskStopResult { task, descendants })
+        }
+        Waited::TimedOut(tasks) => {
+            let left: Vec<String> = running(&tasks).map(|id| id.to_string()).collect();
+            let error = Error::new(Kind::StopTimeout, format!("{} did not end in time", left.join(", ")));
+            Err(error.with("left", left))
+        }
+    }
+}
+
+/// Ends every running task, and waits for their ends up to a bound.
+pub(crate) async fn stop_all(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskStopAllParams,
+) -> Result<TaskStopAllResult, Error> {
+    let caller = origin.connection.caller();
+    let deadline = wait::deadline(Some(params.timeout_ms.unwrap_or(context.times.stop_all_ms)));
+    let marked = context.call::<TaskStopAll>(&caller, params).await?;
+    let mut tasks = Vec::with_capacity(marked.abandoned.len());
+    for id in &marked.abandoned {
+        match get(&context, &caller, *id).await {
+            Ok(task) => tasks.push(task),
+            Err(error) if error.kind == Kind::TaskNotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let tasks = until_all_ended(&context, &caller, tasks, deadline).await?.into_inner();
+    let abandoned: Vec<TaskId> = running(&tasks).collect();
+    for id in &abandoned {
+        kill(&context, &caller, *id).await;
+    }
+    let mut stopped = marked.stopped;
+    stopped.extend(marked.abandoned.into_iter().filter(|id| !abandoned.contains(id)));
+    Ok(TaskStopAllResult { stopped, abandoned })
+}
+
+/// Looks at those of the tasks that have not ended, until none is left.
+pub(crate) async fn until_all_ended(
+    context: &Context,
+    caller: &Caller,
+    tasks: Vec<Task>,
+    deadline: Option<Instant>,
+) -> Result<Waited<Vec<Task>>, Error> {
+    let keys: Vec<Key> = tasks.iter().map(|task| Key::Task(task.id)).collect();
+    let tasks = tokio::sync::Mutex::new(tasks);
+    until(&context.hub, keys, deadline, async || {
+        let mut tasks = tasks.lock().await;
+        for task in tasks.iter_mut().filter(|task| !task.status.is_done()) {
+            match get(context, caller, task.id).await {
+                Ok(now) => *task = now,
+                // One that kept no record is gone with its end.
+                Err(error) if error.kind == Kind::TaskNotFound => task.status = ccagent_proto::task::TaskStatus::Killed,
+                Err(error) => return Err(error),
+            }
+        }
+        let over = running(&tasks).next().is_none();
+        let stands = tasks.clone();
+        Ok(if over { Look::There(stands) } else { Look::NotYet(stands) })
+    })
+    .await
+}
+
+fn running(tasks: &[Task]) -> impl Iterator<Item = TaskId> {
+    tasks.iter().filter(|task| !task.status.is_done()).map(|task| task.id)
+}
+
+async fn get(context: &Context, caller: &Caller, id: TaskId) -> Result<Task, Error> {
+    context.call::<TaskGet>(caller, TaskGetParams { task_id: id.to_string() }).await
+}
+
+async fn kill(context: &Context, caller: &Caller, id: TaskId) {
+    let params = TaskStopParams { task_id: id.to_string(), force: Some(true), ..TaskStopParams::default() };
+    // It may have ended just now, which is as good.
+    if let Err(error) = context.call::<TaskStop>(caller, params).await {
+        tracing::debug!(%error, task = %id, "an abandoned task was not killed");
+    }
+}

@@ -1,0 +1,243 @@
+//! One connection over a plain byte stream, from its first text to its end.
+//!
+//! ```text
+//! open ──end of input──▶ half-closed ──nothing left to say──▶ over
+//!   └──────hang-up, stall, stop, broken stream──────────────▶ over
+//! ```
+//!
+//! One future does it all: it cuts texts, polls the calls and writes, so an answer costs no hop between tasks, and
+//! calls reach the driver in the order in which they came. Answers go out as they come, many in one write.
+//! When the connection is over, calls that only wait are dropped, and calls that change something are finished.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+use tokio_util::bytes::BytesMut;
+use tokio_util::sync::CancellationToken;
+
+use super::framing::{Cutter, Frame};
+use super::service::{Begun, Service};
+
+/// Nothing more is read or gathered while so many bytes wait to be written.
+const HIGH_WATER: usize = 64 << 10;
+const READ: usize = 16 << 10;
+
+type Answers = FuturesUnordered<BoxFuture<'static, Option<Box<RawValue>>>>;
+
+/// A connection.
+pub(crate) struct Stream<R, W> {
+    reader: R,
+    writer: W,
+    cutter: Cutter,
+    service: Service,
+    outbox: mpsc::Receiver<Box<RawValue>>,
+    input: BytesMut,
+    output: Vec<u8>,
+    written: usize,
+    /// Whether the other end has left a write waiting.
+    stuck: bool,
+    /// Calls that end with the connection.
+    waits: Answers,
+    /// Calls that are finished in any case.
+    work: Answers,
+    ended: bool,
+    stall: Duration,
+}
+
+/// Calls that outlive their connection.
+pub(crate) struct Unfinished(Answers);
+
+impl Unfinished {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Finishes them; their answers have no reader any more.
+    pub(crate) async fn finish(mut self) {
+        while self.0.next().await.is_some() {}
+    }
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// All was said.
+    Done,
+    /// The other end is gone.
+    HungUp,
+    /// It did not read what it was sent.
+    Stalled,
+    /// The daemon stops.
+    Stopped,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
+    /// A connection whose first bytes were read already.
+    pub(crate) fn new(
+        (reader, writer): (R, W),
+        first: BytesMut,
+        cutter: Cutter,
+        service: Service,
+        outbox: mpsc::Receiver<Box<RawValue>>,
+    ) -> Self {
+        let stall = service.limits.stall;
+        Self {
+            reader,
+            writer,
+            cutter,
+            service,
+            outbox,
+            input: first,
+            output: Vec::with_capacity(READ),
+            written: 0,
+            stuck: false,
+            waits: Answers::new(),
+            work: Answers::new(),
+            ended: false,
+            stall,
+        }
+    }
+
+    /// Serves the connection until it is over; gives the calls that must still be finished.
+    pub(crate) async fn serve(
+        mut self,
+        hangup: impl Future<Output = ()>,
+        stop: &CancellationToken,
+    ) -> (Over, Unfinished) {
+        let over = self.run(hangup, stop).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "a connection failed");
+            Over::HungUp
+        });
+        (over, Unfinished(self.work))
+    }
+
+    async fn run(&mut self, hangup: impl Future<Output = ()>, stop: &CancellationToken) -> io::Result<Over> {
+        let mut hangup = pin!(hangup);
+        let mut stalled = pin!(tokio::time::sleep(self.stall));
+        let mut stopping = false;
+        loop {
+            self.cut();
+            self.gather();
+            if self.flush(stalled.as_mut())? {
+                continue;
+            }
+            let quiet = self.waits.is_empty() && self.work.is_empty() && self.output.is_empty();
+            if stopping && self.work.is_empty() && self.output.is_empty() {
+                return Ok(Over::Stopped);
+            }
+            if self.ended && quiet && !self.service.connection.has_subscriptions() {
+                return Ok(Over::Done);
+            }
+            let room = self.output.len() < HIGH_WATER;
+            tokio::select! {
+                biased;
+                Some(answer) = self.work.next() => self.say(answer),
+                Some(answer) = self.waits.next() => self.say(answer),
+                Some(item) = self.outbox.recv(), if room => self.say(Some(item)),
+                read = self.reader.read_buf(&mut self.input), if room && !self.ended => self.ended = read? == 0,
+                wrote = self.writer.write(&self.output[self.written..]), if !self.output.is_empty() => {
+                    self.wrote(wrote?)?;
+                }
+                () = stalled.as_mut(), if !self.output.is_empty() => return Ok(Over::Stalled),
+                () = hangup.as_mut(), if self.ended => return Ok(Over::HungUp),
+                () = self.service.connection.subscription_ended(), if self.ended => {}
+                () = stop.cancelled(), if !stopping => {
+                    (stopping, self.ended) = (true, true);
+                    self.input.clear();
+                    self.waits.clear();
+                }
+            }
+        }
+    }
+
+    /// Begins with every text that is complete.
+    fn cut(&mut self) {
+        while self.output.len() < HIGH_WATER {
+            let next = self.cutter.next(&mut self.input);
+            let next = if self.ended { next.or_else(|| self.cutter.end(&mut self.input)) } else { next };
+            match next {
+                None => break,
+                Some(Frame::Text(text)) => self.begin(&text),
+                Some(Frame::TooLong) => self.say(Some(self.service.too_long())),
+                Some(Frame::Broken(why)) => {
+                    self.say(Some(Service::broken(why)));
+                    self.ended = true;
+                }
+            }
+        }
+        if self.input.is_empty() && self.input.capacity() > 4 * HIGH_WATER {
+            // One large text must not cost its size for the rest of the connection.
+            self.input = BytesMut::new();
+        }
+        if self.input.capacity() - self.input.len() < READ / 2 {
+            self.input.reserve(READ);
+        }
+    }
+
+    fn begin(&mut self, text: &[u8]) {
+        match self.service.begin(text) {
+            Begun::Silent => {}
+            Begun::Now(answer) => self.say(Some(answer)),
+            Begun::Later(later) if later.kept => self.work.push(later.answer),
+            Begun::Later(later) => self.waits.push(later.answer),
+        }
+    }
+
+    /// Takes what is there to be said, so that it goes out in one write.
+    fn gather(&mut self) {
+        while self.output.len() < HIGH_WATER {
+            let answer = self.work.next().now_or_never().flatten();
+            let answer = answer.or_else(|| self.waits.next().now_or_never().flatten());
+            match answer.or_else(|| self.outbox.try_recv().ok().map(Some)) {
+                Some(answer) => self.say(answer),
+                None => break,
+            }
+        }
+    }
+
+    fn say(&mut self, text: Option<Box<RawValue>>) {
+        if let Some(text) = text {
+            self.cutter.write(text.get(), &mut self.output);
+        }
+    }
+
+    /// Writes what can be written without waiting; says whether something was.
+    fn flush(&mut self, stalled: Pin<&mut Sleep>) -> io::Result<bool> {
+        if self.output.is_empty() {
+            return Ok(false);
+        }
+        match self.writer.write(&self.output[self.written..]).now_or_never() {
+            Some(wrote) => self.wrote(wrote?).map(|()| true),
+            None => {
+                // The clock starts with the first write that was put off, and not anew with each try.
+                if !std::mem::replace(&mut self.stuck, true) {
+                    stalled.reset(Instant::now() + self.stall);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn wrote(&mut self, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.stuck = false;
+        self.written += bytes;
+        if self.written == self.output.len() {
+            self.output.clear();
+            self.output.shrink_to(4 * HIGH_WATER);
+            self.written = 0;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! Tasks at the edge: waiting for them, their output and rows, and their standard input.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ccagent_core::Caller;
+use ccagent_proto::method::{TaskGet, TaskWait};
+use ccagent_proto::task::{
+    OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
+    TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskWaitParams, TaskWaitResult, TaskWriteParams,
+};
+use ccagent_proto::{Empty, Error, Kind};
+use ccagent_shim::index::Stream;
+use futures_util::stream::{BoxStream, StreamExt};
+
+use super::connection::Origin;
+use super::context::Context;
+use super::events_file;
+use super::output::{self, From, Piece, Wanted};
+use super::wait::{self, Look, until};
+use crate::hub::{Key, Watch};
+
+/// Bytes of one followed piece.
+const FOLLOWED: u64 = 64 << 10;
+
+/// Waits for tasks.
+pub(crate) async fn wait(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskWaitParams,
+) -> Result<TaskWaitResult, Error> {
+    let caller = origin.connection.caller();
+    let deadline = wait::deadline(params.timeout_ms);
+    let mut stands = context.call::<TaskWait>(&caller, params.clone()).await?;
+    if !stands.timed_out {
+        return Ok(stands);
+    }
+    // A name may be given to another task meanwhile: from here on the tasks go by their ids.
+    let task_ids: Vec<String> = stands.tasks.iter().map(|task| task.id.to_string()).collect();
+    let keys: Vec<Key> = stands.tasks.iter().map(|task| Key::Task(task.id)).collect();
+    let params = TaskWaitParams { task_ids, ..params };
+    let waited = until(&context.hub, keys, deadline, async || {
+        let stands = context.call::<TaskWait>(&caller, params.clone()).await?;
+        Ok(if stands.timed_out { Look::NotYet(stands) } else { Look::There(stands) })
+    });
+    stands = waited.await?.into_inner();
+    Ok(stands)
+}
+
+/// Reads a task's output, and waits for more where asked.
+pub(crate) async fn output(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskOutputParams,
+) -> Result<TaskOutputResult, Error> {
+    let from = from_of(&params)?;
+    let caller = origin.connection.caller();
+    let deadline = wait::deadline(params.timeout_ms);
+    let first = get(&context, &caller, &params.task_id).await?;
+    let id = first.id.to_string();
+    let look = async || {
+        let task = get(&context, &caller, &id).await?;
+        let wanted = Wanted {
+            from,
+            stream: params.stream,
+            max: params.max_bytes.unwrap_or(output::DEFAULT_BYTES),
+            grows: !task.status.is_done(),
+        };
+        let path = task.output_file.clone();
+        let piece = Context::blocking(move || output::read(Path::new(&path), wanted)).await?;
+        let there = !piece.bytes.is_empty() || task.status.is_done();
+        let read = (task, piece);
+        Ok(if there { Look::There(read) } else { Look::NotYet(read) })
+    };
+    let (task, piece) = if params.block == Some(true) {
+        let keys = [Key::Task(first.id), Key::Output(first.id)];
+        until(&context.hub, keys, deadline, look).await?.into_inner()
+    } else {
+        match look().await? {
+            Look::There(read) | Look::NotYet(read) => read,
+        }
+    };
+    let next_offset = piece.next;
+    let (text, base64) = piece.into_words();
+    Ok(TaskOutputResult { text, base64, next_offset, status: task.status, truncated: task.output_truncated })
+}
+
+fn from_of(params: &TaskOutputParams) -> Result<From, Error> {
+    match (params.offset, params.tail_lines, params.since_at) {
+        (None, None, None) => Ok(From::Offset(0)),
+        (Some(offset), None, None) => Ok(From::Offset(offset)),
+        (None, Some(lines), None) => Ok(From::LastLines(lines)),
+        (None, None, Some(at)) => Ok(From::Since(at)),
+        _ => {
+            let error = Error::new(Kind::InvalidParams, "offset, tailLines and sinceAt exclude each other");
+            Err(error.with("path", "offset"))
+        }
+    }
+}
+
+/// Follows a task's output.
+pub(crate) async fn follow(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskFollowParams,
+) -> Result<BoxStream<'static, OutputItem>, Error> {
+    if params.offset.is_some() && params.tail_lines.is_some() {
+        let error = Error::new(Kind::InvalidParams, "offset and tailLines exclude each other");
+        return Err(error.with("path", "offset"));
+    }
+    let caller = origin.connection.caller();
+    let task = get(&context, &caller, &params.task_id).await?;
+    let from = params.offset.map_or(From::LastLines(params.tail_lines.unwrap_or(0)), From::Offset);
+    let watch = context.hub.watch([Key::Task(task.id), Key::Output(task.id)]);
+    let follower = Follower { context, caller, id: task.id.to_string(), from, watch, ready: Vec::new(), over: false };
+    let items = futures_util::stream::unfold(follower, |mut follower| async move {
+        let item = follower.next().await?;
+        Some((item, follower))
+    });
+    Ok(items.boxed())
+}
+
+/// A place in a task's output.
+struct Follower {
+    context: Arc<Context>,
+    caller: Caller,
+    id: String,
+    from: From,
+    watch: Watch,
+    /// Items that were read and not given yet, the next one last.
+    ready: Vec<OutputItem>,
+    over: bool,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<OutputItem> {
+        loop {
+            if let Some(item) = self.ready.pop() {
+                return Some(item);
+            }
+            if self.over {
+                return None;
+            }
+            match self.read().await {
+                Ok(true) => {}
+                Ok(false) => self.watch.changed().await,
+                Err(error) => {
+                    // It was removed, or its file was replaced: the subscription ends without `done`.
+                    tracing::debug!(%error, task = self.id, "output can't be followed any further");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Reads the next piece; says whether there was one, or the end.
+    async fn read(&mut self) -> Result<bool, Error> {
+        let task = get(&self.context, &self.caller, &self.id).await?;
+        let done = task.status.is_done();
+        let max = if matches!(self.from, From::LastLines(_)) { output::DEFAULT_BYTES } else { FOLLOWED };
+        let wanted = Wanted { from: self.from, stream: None, max, grows: !done };
+        let path = task.output_file.clone();
+        let items = Context::blocking(move || items(Path::new(&path), wanted, &task)).await?;
+        let (items, next) = items;
+        self.from = From::Offset(next);
+        self.ready = items;
+        if self.ready.is_empty() && done {
+            self.over = true;
+            self.ready = vec![item(Piece { bytes: Vec::new(), next }, None, &self.last().await?)];
+        }
+        Ok(!self.ready.is_empty())
+    }
+
+    async fn last(&self) -> Result<Task, Error> {
+        get(&self.context, &self.caller, &self.id).await
+    }
+}
+
+/// One item a stretch of one stream, the first one last.
+fn items(path: &Path, wanted: Wanted, task: &Task) -> Result<(Vec<OutputItem>, u64), Error> {
+    let piece = output::read(path, wanted)?;
+    let next = piece.next;
+    let spans = output::spans(path, &piece).map_err(|error| output::failed(path, &error))?;
+    let mut rest = piece.bytes;
+    let mut items = Vec::with_capacity(spans.len());
+    for span in spans {
+        let later = rest.split_off(usize::try_from(span.len).unwrap_or(usize::MAX).min(rest.len()));
+        let piece = Piece { bytes: std::mem::replace(&mut rest, later), next: span.offset + span.len };
+        items.push(item(piece, Some(span.stream), task));
+    }
+    items.reverse();
+    Ok((items, next))
+}
+
+fn item(piece: Piece, stream: Option<Stream>, task: &Task) -> OutputItem {
+    let next_offset = piece.next;
+    let done = piece.bytes.is_empty().then_some(true);
+    let (text, base64) = piece.into_words();
+    let stream = stream.map(|stream| match stream {
+        Stream::Out => OutputSource::Out,
+        Stream::Err => OutputSource::Err,
+        Stream::Pty => OutputSource::Pty,
+    });
+    OutputItem { text: text.filter(|text| !text.is_empty()), base64, stream, next_offset, status: task.status, done }
+}
+
+/// Reads a task's events file.
+pub(crate) async fn events(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskEventsParams,
+) -> Result<TaskEventsResult, Error> {
+    let task = get(&context, &origin.connection.caller(), &params.task_id).await?;
+    Context::blocking(move || events_file::read(&events_file::path_of(&task), &params)).await
+}
+
+/// Writes to a task's standard input.
+pub(crate) async fn write(context: Arc<Context>, origin: Origin, params: TaskWriteParams) -> Result<Empty, Error> {
+    let task = context.handle.steer(origin.connection.caller(), params.task_id).await?;
+    let eof = params.eof == Some(true);
+    context.runner.write(task.id, task.attempt, params.text.into_bytes(), eof).await?;
+    Ok(Empty {})
+}
+
+/// Sets the size of a task's terminal.
+pub(crate) async fn resize(context: Arc<Context>, origin: Origin, params: TaskResizeParams) -> Result<Empty, Error> {
+    let task = context.handle.steer(origin.connection.caller(), params.task_id).await?;
+    context.runner.resize(task.id, task.attempt, params.cols, params.rows).await?;
+    Ok(Empty {})
+}
+
+async fn get(context: &Context, caller: &Caller, task_id: &str) -> Result<Task, Error> {
+    context.call::<TaskGet>(caller, TaskGetParams { task_id: task_id.to_owned() }).await
+}

@@ -1,0 +1,6 @@
+//! The edge as a client meets it: a small set of methods behind a real socket, in all framings.
+
+mod client;
+mod framings;
+mod life;
+mod methods;

@@ -1,0 +1,221 @@
+//! What is said in each framing.
+
+use ccagent_proto::TaskId;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio_util::compat::TokioAsyncReadCompatExt;
+
+use super::super::Limits;
+use super::client::{Client, call, error, notification};
+use super::methods::{Daemon, Seen};
+
+fn echo(id: impl Into<Value>, text: &str) -> String {
+    call(id, "test.echo", json!({ "text": text }))
+}
+
+/// Sends an HTTP request and gives the status line with the body.
+async fn post(socket: &mut UnixStream, head: &str, body: &str) -> (String, String) {
+    let request = format!("{head} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n", body.len());
+    let request = format!("{request}content-type: application/json\r\nconnection: close\r\n\r\n{body}");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+/// SV-03: bad JSON, an unknown method and a batch are answered as JSON-RPC says, in both stream framings.
+#[tokio::test]
+async fn both_stream_framings_speak_json_rpc() {
+    let daemon = Daemon::start(Limits::default());
+    for framing in [Client::ndjson as fn(UnixStream) -> Client<UnixStream>, Client::content_length] {
+        let mut client = framing(daemon.socket().await);
+        assert_eq!(client.ask(&echo("a", "hi")).await, json!({"jsonrpc":"2.0","id":"a","result":{"text":"hi"}}));
+        assert_eq!(error(&client.ask("{nonsense").await), (Value::Null, -32700, "parseError".to_owned()));
+        assert_eq!(error(&client.ask(&call(1, "no.such", json!({}))).await).1, -32601);
+        let wrong = client.ask(&call(2, "test.echo", json!({"text": "a", "more": 1}))).await;
+        assert_eq!(error(&wrong), (json!(2), -32602, "invalidParams".to_owned()));
+        assert_eq!(wrong["error"]["data"]["path"], "more");
+        let listed = client.ask(&call(3, "test.echo", json!(["a"]))).await;
+        assert_eq!(error(&listed).1, -32602);
+    }
+}
+
+/// SV-03: an id that can't be held is refused and not executed; a notification is executed and not answered.
+#[tokio::test]
+async fn an_odd_id_is_refused_and_a_notification_is_executed() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    for id in [json!(-1), json!(1.5), json!({})] {
+        assert_eq!(error(&client.ask(&echo(id, "x")).await), (Value::Null, -32600, "invalidRequest".to_owned()));
+    }
+    client.send(&notification("test.echo", json!({"text": "n"}))).await;
+    assert_eq!(daemon.next().await, Seen::Echoed);
+    assert_eq!(client.ask(&echo(Value::Null, "null is a call")).await["id"], Value::Null);
+}
+
+/// SV-03: a batch is answered in its order, a notification in it is silent, and a subscription in it is refused once.
+#[tokio::test]
+async fn a_batch_is_answered_in_order() {
+    let mut daemon = Daemon::start(Limits { batch: 5, ..Limits::default() });
+    let mut client = daemon.client().await;
+    let quiet = notification("test.echo", json!({"text": "n"}));
+    let subscribe = call(2, "test.count", json!({}));
+    let answer = client.ask(&format!("[{},{quiet},1,{subscribe},{}]", echo(1, "a"), echo(3, "b"))).await;
+    let ids: Vec<&Value> = answer.as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, [&json!(1), &Value::Null, &json!(2), &json!(3)]);
+    assert_eq!(error(&answer[2]).1, -32600);
+    client.send(&format!("[{quiet}]")).await;
+    assert_eq!(error(&client.ask("[]").await).1, -32600);
+    assert_eq!(error(&client.ask("[1,1,1,1,1,1]").await).1, -32600);
+    assert_eq!(error(&client.ask("[1,").await).1, -32700);
+    for _ in 0..4 {
+        assert_eq!(daemon.next().await, Seen::Echoed);
+    }
+}
+
+/// SV-03: a message over the limit is refused alone, and so is one that is not UTF-8; the connection goes on.
+#[tokio::test]
+async fn a_message_over_the_limit_is_refused_alone() {
+    let daemon = Daemon::start(Limits { frame: 300, ..Limits::default() });
+    let long = echo(1, &"x".repeat(1000));
+    for framing in [Client::ndjson as fn(UnixStream) -> Client<UnixStream>, Client::content_length] {
+        let mut client = framing(daemon.socket().await);
+        assert_eq!(error(&client.ask(&long).await), (Value::Null, -32007, "tooLong".to_owned()));
+        assert_eq!(client.ask(&echo(2, "short")).await["result"]["text"], "short");
+    }
+    let mut client = daemon.client().await;
+    client.raw(b"{\"a\":\"\xff\"}\n").await;
+    assert_eq!(error(&client.next().await.unwrap()).1, -32700);
+    assert_eq!(client.ask(&echo(3, "on")).await["id"], 3);
+}
+
+/// SV-03: an answer over the limit becomes an error, not a broken connection.
+#[tokio::test]
+async fn an_answer_over_the_limit_is_an_error() {
+    let daemon = Daemon::start(Limits { answer: 200, ..Limits::default() });
+    let mut client = daemon.client().await;
+    assert_eq!(error(&client.ask(&echo(1, &"x".repeat(400))).await).1, -32008);
+    assert_eq!(client.ask(&echo(2, "ok")).await["result"]["text"], "ok");
+}
+
+/// SV-03: a value with line ends in it comes back as one line.
+#[tokio::test]
+async fn an_answer_is_one_line() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    let text = "a\nb\r\n\u{2028}c";
+    assert_eq!(client.ask(&echo(1, text)).await["result"]["text"], text);
+}
+
+/// SV-03: first bytes that begin no framing are answered as a line, and the connection ends.
+#[tokio::test]
+async fn unknown_first_bytes_end_the_connection() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.raw(b"hello\n").await;
+    assert_eq!(error(&client.next().await.unwrap()).1, -32700);
+    assert_eq!(client.next().await, None);
+}
+
+/// SV-03: a header section that can't be read is answered, and the connection ends.
+#[tokio::test]
+async fn a_broken_header_section_ends_the_connection() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = Client::content_length(daemon.socket().await);
+    client.raw(b"Content-Length: x\r\n\r\n{}").await;
+    assert_eq!(error(&client.next().await.unwrap()).1, -32700);
+    assert_eq!(client.next().await, None);
+}
+
+/// SV-03: HTTP POST answers calls, batches and notifications; what it can't do it says.
+#[tokio::test]
+async fn http_answers_one_text_a_post() {
+    let mut daemon = Daemon::start(Limits { frame: 5000, ..Limits::default() });
+    let (status, body) = post(&mut daemon.socket().await, "POST /", &echo(1, "hi")).await;
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["result"]["text"], "hi");
+    assert_eq!(daemon.next().await, Seen::Echoed);
+
+    let quiet = notification("test.echo", json!({"text": "n"}));
+    let (status, body) = post(&mut daemon.socket().await, "POST /", &quiet).await;
+    assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 204 No Content", ""));
+
+    let odd = post(&mut daemon.socket().await, "POST /", &echo(-1, "x")).await.1;
+    assert_eq!(error(&serde_json::from_str(&odd).unwrap()).1, -32600);
+    let subscribe = post(&mut daemon.socket().await, "POST /", &call(1, "test.count", json!({}))).await.1;
+    assert_eq!(error(&serde_json::from_str(&subscribe).unwrap()).1, -32600);
+    let (status, _) = post(&mut daemon.socket().await, "POST /", &echo(1, &"x".repeat(9000))).await;
+    assert_eq!(status, "HTTP/1.1 413 Payload Too Large");
+    let (status, _) = post(&mut daemon.socket().await, "GET /", "").await;
+    assert_eq!(status, "HTTP/1.1 405 Method Not Allowed");
+}
+
+/// SV-03: a WebSocket does all that a plain stream does, subscriptions included.
+#[tokio::test]
+async fn a_websocket_is_a_stream() {
+    let daemon = Daemon::start(Limits::default());
+    let socket = daemon.socket().await.compat();
+    let mut handshake = soketto::handshake::Client::new(socket, "x", "/");
+    let answer = handshake.handshake().await.unwrap();
+    assert!(matches!(answer, soketto::handshake::ServerResponse::Accepted { .. }));
+    let (mut sender, mut receiver) = handshake.into_builder().finish();
+    let mut ask = async |text: String| {
+        sender.send_text(text).await.unwrap();
+        sender.flush().await.unwrap();
+        let mut message = Vec::new();
+        receiver.receive_data(&mut message).await.unwrap();
+        serde_json::from_slice::<Value>(&message).unwrap()
+    };
+    assert_eq!(ask(echo(1, "a\nb")).await["result"]["text"], "a\nb");
+    assert_eq!(error(&ask(echo(-1, "x")).await), (Value::Null, -32600, "invalidRequest".to_owned()));
+    assert!(ask(call(2, "test.count", json!({}))).await["result"].is_string());
+    drop((sender, receiver));
+}
+
+/// SV-05: a process under a shim of ours is that agent; one of which it can't be told is refused.
+#[tokio::test]
+async fn a_connection_is_who_its_process_is() {
+    let parent = std::os::unix::process::parent_id();
+    let task = TaskId(uuid::Uuid::from_u128(7));
+    let daemon = Daemon::start_under(Limits::default(), move |pid| (pid == parent).then_some(task));
+    let mut client = daemon.client().await;
+    assert_eq!(client.ask(&echo(1, "served")).await["id"], 1);
+    assert_eq!(daemon.edge.connections(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// SV-03: however the bytes of a conversation are cut, its answers are the same.
+    #[test]
+    fn pieces_of_any_size_give_the_same_answers(
+        texts in prop::collection::vec("[ -~ä]{0,40}", 1..5),
+        cuts in prop::collection::vec(1..60usize, 1..5),
+        headed in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let daemon = Daemon::start(Limits::default());
+            let socket = daemon.socket().await;
+            let mut client = if headed { Client::content_length(socket) } else { Client::ndjson(socket) };
+            let mut stream = Vec::new();
+            for (id, text) in texts.iter().enumerate() {
+                client.frame(&echo(id, text), &mut stream);
+            }
+            let (mut rest, mut sizes) = (&stream[..], cuts.iter().cycle());
+            while !rest.is_empty() {
+                let (piece, later) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+                client.raw(piece).await;
+                tokio::task::yield_now().await;
+                rest = later;
+            }
+            for (id, text) in texts.iter().enumerate() {
+                let answer = client.next().await.unwrap();
+                assert_eq!(answer, json!({"jsonrpc":"2.0","id":id,"result":{"text":text}}));
+            }
+        });
+    }
+}

@@ -1,0 +1,193 @@
+//! How connections and calls live and end.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::Limits;
+use super::client::{call, error, notification};
+use super::methods::{Daemon, Seen};
+
+fn wait(id: u64) -> String {
+    call(id, "test.wait", json!({}))
+}
+
+/// SV-09: a call that waits holds up no other, and answers come as they are ready.
+#[tokio::test]
+async fn a_waiting_call_holds_up_no_other() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.send(&wait(1)).await;
+    assert_eq!(client.ask(&call(2, "test.echo", json!({"text": "a"}))).await["id"], 2);
+    client.send(&call(3, "test.release", json!({}))).await;
+    let ids = [client.next().await.unwrap()["id"].clone(), client.next().await.unwrap()["id"].clone()];
+    assert!(ids.contains(&json!(1)) && ids.contains(&json!(3)));
+}
+
+/// SV-09: a call that is taken back is answered so, by any kind of id, and the next cancel finds nothing.
+#[tokio::test]
+async fn a_cancelled_call_is_answered_so() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    for id in [json!(1), json!("one")] {
+        client.send(&call(id.clone(), "test.wait", json!({}))).await;
+        assert_eq!(daemon.next().await, Seen::Began);
+        let answer = client.ask(&notification("$/cancelRequest", json!({ "id": id }))).await;
+        assert_eq!(error(&answer), (id.clone(), -32800, "cancelled".to_owned()));
+        assert_eq!(daemon.next().await, Seen::Dropped);
+        client.send(&notification("$/cancelRequest", json!({ "id": id }))).await;
+    }
+    assert_eq!(client.ask(&call(2, "test.echo", json!({"text": "on"}))).await["id"], 2);
+}
+
+/// SP-20: a call that must undo something when it is taken back gets to do so.
+#[tokio::test]
+async fn a_method_may_undo_what_is_cancelled() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.send(&call(1, "test.undo", json!({}))).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    let answer = client.ask(&notification("$/cancelRequest", json!({"id": 1}))).await;
+    assert_eq!(answer["error"]["message"], "undone");
+    assert_eq!(daemon.next().await, Seen::Undone);
+}
+
+/// SV-04, K137: when a client goes away its waits end, its work is finished, and its end is told.
+#[tokio::test]
+async fn work_outlives_its_connection_and_waits_do_not() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.send(&wait(1)).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    client.send(&call(2, "test.work", json!({}))).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    drop(client);
+    assert_eq!(daemon.next().await, Seen::Dropped);
+    assert_eq!(daemon.next().await, Seen::Disconnected(1));
+    let mut other = daemon.client().await;
+    other.send(&call(1, "test.release", json!({}))).await;
+    assert_eq!(daemon.next().await, Seen::Worked);
+    assert_eq!(daemon.next().await, Seen::Disconnected(1));
+}
+
+/// SV-04: a client that says no more still gets its answers.
+#[tokio::test]
+async fn a_half_closed_client_gets_its_answers() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.raw(wait(1).as_bytes()).await;
+    client.half_close().await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    let mut other = daemon.client().await;
+    other.ask(&call(1, "test.release", json!({}))).await;
+    assert_eq!(client.next().await.unwrap()["id"], 1);
+    assert_eq!(client.next().await, None);
+    assert_eq!(daemon.next().await, Seen::Disconnected(1));
+}
+
+/// SV-09: too many calls at once are refused at once, and the reader reads on.
+#[tokio::test]
+async fn too_many_calls_are_refused_at_once() {
+    let daemon = Daemon::start(Limits { in_flight: 2, ..Limits::default() });
+    let mut client = daemon.client().await;
+    client.send(&wait(1)).await;
+    client.send(&wait(2)).await;
+    let refused = client.ask(&wait(3)).await;
+    assert_eq!(error(&refused), (json!(3), -32001, "overloaded".to_owned()));
+    assert_eq!(refused["error"]["data"]["retryable"], true);
+    client.send(&notification("$/cancelRequest", json!({"id": 1}))).await;
+    assert_eq!(error(&client.next().await.unwrap()).0, 1);
+    client.send(&call(4, "test.release", json!({}))).await;
+    while client.next().await.unwrap()["id"] != 2 {}
+}
+
+/// SV-09: a connection too many is told so and closed; the next one after an end is served.
+#[tokio::test]
+async fn a_connection_too_many_is_told_so() {
+    let mut daemon = Daemon::start(Limits { connections: 1, ..Limits::default() });
+    let mut first = daemon.client().await;
+    first.ask(&call(1, "rpc.discover", Value::Null)).await;
+    let mut second = daemon.client().await;
+    assert_eq!(error(&second.next().await.unwrap()), (Value::Null, -32001, "overloaded".to_owned()));
+    assert_eq!(second.next().await, None);
+    drop(first);
+    assert_eq!(daemon.next().await, Seen::Disconnected(1));
+}
+
+/// A panic in a method is that call's error, and no one else's.
+#[tokio::test]
+async fn a_panic_is_one_calls_error() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    assert_eq!(error(&client.ask(&call(1, "test.panic", json!({}))).await).1, -32603);
+    assert_eq!(client.ask(&call(2, "test.echo", json!({"text": "on"}))).await["id"], 2);
+}
+
+/// SV-08: a subscription has a text as its id, its answer comes first, and it can be ended by that id.
+#[tokio::test]
+async fn a_subscription_is_ended_by_its_id() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    let id = client.ask(&call(1, "test.count", json!({}))).await["result"].clone();
+    assert!(id.is_string());
+    let item = client.next().await.unwrap();
+    assert_eq!((&item["method"], &item["params"]["subscription"]), (&json!("count"), &id));
+    assert!(item["params"]["result"]["text"].as_str().unwrap().starts_with('0'));
+    client.send(&call(2, "test.uncount", json!({ "subscription": id }))).await;
+    let answer = loop {
+        let message = client.next().await.unwrap();
+        if message.get("id").is_some() {
+            break message;
+        }
+    };
+    assert_eq!(answer["result"], true);
+    client.send(&call(3, "test.uncount", json!({ "subscription": id }))).await;
+    while client.next().await.unwrap()["id"] != 3 {}
+    assert_eq!(error(&client.ask(&call(4, "test.uncount", json!({ "id": id }))).await).1, -32602);
+}
+
+/// SV-08: a subscription keeps a half-closed connection open, and is one of a bounded number.
+#[tokio::test]
+async fn subscriptions_are_bounded() {
+    let daemon = Daemon::start(Limits { subscriptions: 1, ..Limits::default() });
+    let mut client = daemon.client().await;
+    client.send(&call(1, "test.count", json!({}))).await;
+    client.send(&call(2, "test.count", json!({}))).await;
+    client.half_close().await;
+    let refused = loop {
+        let message = client.next().await.unwrap();
+        if message["id"] == 2 {
+            break message;
+        }
+    };
+    assert_eq!(error(&refused).1, -32006);
+    while client.next().await.unwrap()["method"] != "count" {}
+}
+
+/// SV-08: a reader that does not read is dropped after a while, and nothing piles up for it.
+#[tokio::test]
+async fn a_reader_that_does_not_read_is_dropped() {
+    let mut daemon = Daemon::start(Limits { stall: Duration::from_millis(50), ..Limits::default() });
+    let mut client = daemon.client().await;
+    client.send(&call(1, "test.count", json!({}))).await;
+    assert_eq!(daemon.next().await, Seen::Disconnected(1));
+    drop(client);
+}
+
+/// SV-09: a stop ends connections, once their work is answered; waits are dropped.
+#[tokio::test]
+async fn a_stop_ends_connections_once_their_work_is_answered() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.send(&wait(1)).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    client.send(&call(2, "test.work", json!({}))).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    daemon.stop.cancel();
+    daemon.tracker.close();
+    assert_eq!(daemon.next().await, Seen::Dropped);
+    daemon.release();
+    assert_eq!(client.next().await.unwrap()["id"], 2);
+    assert_eq!(client.next().await, None);
+    daemon.tracker.wait().await;
+}

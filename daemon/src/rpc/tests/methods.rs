@@ -1,0 +1,188 @@
+//! Methods that do little, each for one property of the edge.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ccagent_proto::{Empty, Error, Kind, Method, Subscription, TaskId};
+use futures_util::StreamExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::super::Limits;
+use super::super::accept::Edge;
+use super::super::registry::{Api, Registry};
+use super::client::Client;
+
+macro_rules! method {
+    ($name:ident $wire:literal $params:ty => $result:ty) => {
+        pub(super) struct $name;
+        impl Method for $name {
+            const NAME: &'static str = $wire;
+            const SUMMARY: &'static str = "For tests.";
+            type Params = $params;
+            type Result = $result;
+        }
+    };
+}
+
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Text {
+    pub(super) text: String,
+}
+
+method! { Echo "test.echo" Text => Text }
+method! { Wait "test.wait" Empty => Empty }
+method! { Work "test.work" Empty => Empty }
+method! { Release "test.release" Empty => Empty }
+method! { Panic "test.panic" Empty => Empty }
+method! { Undo "test.undo" Empty => Empty }
+
+pub(super) struct Count;
+impl Subscription for Count {
+    const NAME: &'static str = "test.count";
+    const UNSUBSCRIBE: &'static str = "test.uncount";
+    const NOTIFICATION: &'static str = "count";
+    const SUMMARY: &'static str = "For tests.";
+    type Params = Empty;
+    type Item = Text;
+}
+
+/// What the methods report to their test.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Echoed,
+    Began,
+    Dropped,
+    Worked,
+    Undone,
+    Disconnected(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Context {
+    seen: mpsc::Sender<Seen>,
+    release: watch::Sender<bool>,
+    items: AtomicU64,
+}
+
+impl Context {
+    async fn say(&self, seen: Seen) {
+        self.seen.send(seen).await.unwrap();
+    }
+
+    async fn released(&self) {
+        self.release.subscribe().wait_for(|released| *released).await.unwrap();
+    }
+}
+
+/// Says so when a call is dropped before its end.
+struct Waiting(Option<Arc<Context>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(context) = self.0.take() {
+            context.seen.try_send(Seen::Dropped).unwrap();
+        }
+    }
+}
+
+fn api(context: &Arc<Context>) -> Api {
+    let mut registry = Registry::new(Arc::clone(context));
+    registry.read::<Echo, _, _>(|context, _, text| async move {
+        context.say(Seen::Echoed).await;
+        Ok(text)
+    });
+    registry.read::<Wait, _, _>(|context, _, _| async move {
+        context.say(Seen::Began).await;
+        let mut waiting = Waiting(Some(Arc::clone(&context)));
+        context.released().await;
+        waiting.0 = None;
+        Ok(Empty {})
+    });
+    registry.work::<Work, _, _>(|context, _, _| async move {
+        context.say(Seen::Began).await;
+        context.released().await;
+        context.say(Seen::Worked).await;
+        Ok(Empty {})
+    });
+    registry.work::<Release, _, _>(|context, _, _| async move {
+        context.release.send_replace(true);
+        Ok(Empty {})
+    });
+    registry.read::<Panic, _, _>(|_, _, _| async move { panic!("on purpose") });
+    registry.work::<Undo, _, _>(|context, origin, _| async move {
+        context.say(Seen::Began).await;
+        origin.cancelled.cancelled().await;
+        context.say(Seen::Undone).await;
+        Err(Error::new(Kind::Cancelled, "undone"))
+    });
+    registry.subscription::<Count, _, _>(|context, _, _| async move {
+        let items = futures_util::stream::repeat_with(move || Text {
+            text: format!("{}{}", context.items.fetch_add(1, Ordering::Relaxed), "x".repeat(1000)),
+        });
+        Ok(items.boxed())
+    });
+    registry.fixed("rpc.discover", serde_json::value::to_raw_value(&serde_json::json!({"openrpc": "1"})).unwrap());
+    registry.finish().unwrap()
+}
+
+/// An edge behind a socket in a directory of its own.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    pub(super) edge: Arc<Edge>,
+    pub(super) stop: CancellationToken,
+    pub(super) tracker: TaskTracker,
+    release: watch::Sender<bool>,
+    seen: mpsc::Receiver<Seen>,
+    dir: tempfile::TempDir,
+}
+
+impl Daemon {
+    pub(super) fn start(limits: Limits) -> Self {
+        Self::start_under(limits, |_| None)
+    }
+
+    pub(super) fn start_under(
+        limits: Limits,
+        task_of_shim: impl Fn(u32) -> Option<TaskId> + Send + Sync + 'static,
+    ) -> Self {
+        let (seen_by, seen) = mpsc::channel(4096);
+        let release = watch::Sender::new(false);
+        let context = Context { seen: seen_by.clone(), release: release.clone(), items: AtomicU64::new(0) };
+        let api = api(&Arc::new(context));
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("s")).unwrap();
+        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let disconnected = Arc::new(move |conn| {
+            let seen = seen_by.clone();
+            Box::pin(async move { seen.send(Seen::Disconnected(conn)).await.unwrap() }) as _
+        });
+        let edge =
+            Edge::new(api, limits, Arc::new(task_of_shim), disconnected, (stop.clone(), tracker.clone()));
+        tracker.spawn(Arc::clone(&edge).serve(listener));
+        Self { edge, stop, tracker, release, seen, dir }
+    }
+
+    pub(super) async fn socket(&self) -> UnixStream {
+        UnixStream::connect(self.dir.path().join("s")).await.unwrap()
+    }
+
+    /// A client that speaks lines.
+    pub(super) async fn client(&self) -> Client<UnixStream> {
+        Client::ndjson(self.socket().await)
+    }
+
+    /// Lets the calls go that wait for it.
+    pub(super) fn release(&self) {
+        self.release.send_replace(true);
+    }
+
+    /// The next thing that a method reports.
+    pub(super) async fn next(&mut self) -> Seen {
+        tokio::time::timeout(Duration::from_secs(10), self.seen.recv()).await.unwrap().unwrap()
+    }
+}

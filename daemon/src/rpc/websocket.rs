@@ -1,0 +1,147 @@
+//! A WebSocket: its messages run as lines through the same loop as a plain stream, so bounds, order and the end of a
+//! connection are the same.
+//!
+//! A message over the limit ends the socket after it was answered: the protocol library can't skip it.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use ::http::StatusCode;
+use futures_util::io::{BufReader, BufWriter};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use jsonrpsee::core::server::MethodSink;
+use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse};
+use soketto::connection::Error;
+use soketto::handshake::http::{Server, is_upgrade_request};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+use tokio_util::bytes::BytesMut;
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
+use tokio_util::sync::CancellationToken;
+
+use super::framing::Cutter;
+use super::http::{Http, plain};
+use super::service::Service;
+use super::stream::Stream;
+
+type Socket = BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>;
+
+/// Bytes between the socket and the loop.
+const PIPE: usize = 64 << 10;
+
+/// Whether a request asks for a WebSocket.
+pub(crate) fn is_wanted(request: &HttpRequest) -> bool {
+    is_upgrade_request(request)
+}
+
+/// Answers the request and serves the socket that comes of it.
+pub(crate) fn accept(http: &Arc<Http>, request: HttpRequest) -> HttpResponse {
+    let mut server = Server::new();
+    match server.receive_request(&request) {
+        Ok(response) => {
+            let session = serve(Arc::clone(http), server, request);
+            http.sessions.spawn(session);
+            response.map(|()| HttpBody::empty())
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a WebSocket was refused");
+            plain(StatusCode::BAD_REQUEST, "no usable WebSocket handshake\n")
+        }
+    }
+}
+
+async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
+    let upgraded = match hyper::upgrade::on(request).await {
+        Ok(upgraded) => upgraded,
+        Err(error) => return tracing::debug!(%error, "a WebSocket did not come to be"),
+    };
+    let socket = BufReader::new(BufWriter::new(TokioIo::new(upgraded).compat()));
+    let limits = Arc::clone(&http.service.limits);
+    let mut builder = server.into_builder(socket);
+    builder.set_max_message_size(limits.frame);
+    builder.set_max_frame_size(limits.frame);
+    let (sender, receiver) = builder.finish();
+
+    let (to_loop, reader) = tokio::io::duplex(PIPE);
+    let (writer, from_loop) = tokio::io::duplex(PIPE);
+    let (sink, outbox) = mpsc::channel(limits.outbox);
+    let service = Service::new(
+        Arc::clone(&http.service.api),
+        Arc::clone(&http.service.connection),
+        Arc::clone(&limits),
+        Some(MethodSink::new(sink)),
+    );
+    let stream = Stream::new((reader, writer), BytesMut::new(), Cutter::ndjson(limits.frame), service, outbox);
+
+    let gone = CancellationToken::new();
+    let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
+    let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, &gone));
+    let mut outgoing = pin!(outgoing(sender, from_loop));
+    let (mut reading, mut writing) = (true, true);
+    let (over, unfinished) = loop {
+        tokio::select! {
+            ended = &mut served => break ended,
+            () = &mut incoming, if reading => reading = false,
+            () = &mut outgoing, if writing => writing = false,
+        }
+    };
+    tracing::debug!(?over, "a WebSocket ended");
+    http.work.spawn(unfinished.finish());
+    if writing {
+        // What the loop has said last is still on its way out.
+        drop(tokio::time::timeout(limits.stall, outgoing).await);
+    }
+}
+
+/// Messages from the socket become lines.
+async fn incoming(
+    mut receiver: soketto::Receiver<Socket>,
+    mut to_loop: DuplexStream,
+    max: usize,
+    gone: &CancellationToken,
+) {
+    let mut message = Vec::new();
+    loop {
+        message.clear();
+        let received = receiver.receive_data(&mut message).await;
+        let passed = match received {
+            Ok(_) => pass(&mut message, &mut to_loop).await,
+            Err(Error::MessageTooLarge { .. } | Error::Codec(soketto::base::Error::PayloadTooLarge { .. })) => {
+                // A line over the limit makes the loop say so.
+                drop(pass(&mut vec![b' '; max + 1], &mut to_loop).await);
+                return;
+            }
+            Err(error) => Err(io::Error::other(error)),
+        };
+        if passed.is_err() {
+            return gone.cancel();
+        }
+    }
+}
+
+async fn pass(message: &mut Vec<u8>, to_loop: &mut DuplexStream) -> io::Result<()> {
+    for byte in message.iter_mut() {
+        if matches!(*byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    message.push(b'\n');
+    to_loop.write_all(message).await
+}
+
+/// Lines from the loop become messages.
+async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream) {
+    let mut lines = tokio::io::BufReader::new(from_loop).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let sent = sender.send_text_owned(line).await;
+        let sent = if sent.is_ok() { sender.flush().await } else { sent };
+        if let Err(error) = sent {
+            return tracing::debug!(%error, "a WebSocket could not be written to");
+        }
+    }
+    if let Err(error) = sender.close().await {
+        tracing::debug!(%error, "a WebSocket was not closed in order");
+    }
+}

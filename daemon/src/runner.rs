@@ -1,0 +1,265 @@
+//! Runners: they carry out attempts, and report to the driver. Here: process agents under their shims.
+//!
+//! ```text
+//! start ─▶ shim spawned ─▶ claimed, exec'd ─▶ control connection ─▶ exited ─▶ settled
+//!                 survivors ─▶ adopt ──────────────▲        │ shim lost
+//!                                                           └▶ the tree is ended by its marks
+//! ```
+//!
+//! One future an attempt owns everything about it. Deliberately not here: rules. What a report means, and whether it
+//! is stale, the core decides.
+
+mod attempt;
+mod cgroup;
+mod environment;
+mod files;
+mod launch;
+mod lost;
+mod survivors;
+mod tail;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ccagent_core::effect::Start;
+use ccagent_proto::runner::{RunnerInfo, RunnerKind};
+use ccagent_proto::{Error, Kind, Millis, TaskId};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::driver::{Handle, Hands};
+use crate::hub::Hub;
+use crate::store::Store;
+use crate::vault::Vault;
+
+pub use cgroup::Delegated;
+
+/// Commands that wait for their attempt.
+const COMMANDS: usize = 64;
+
+/// What the runner is told at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The shim's executable.
+    pub shim: PathBuf,
+    /// The daemon's socket, for agents.
+    pub socket: PathBuf,
+    /// The state directory.
+    pub state_dir: PathBuf,
+    /// Bytes of output a second and task, above which output is dropped; 0 is none.
+    pub output_rate: u64,
+    /// The delegated cgroup, where there is one.
+    pub cgroup: Option<Delegated>,
+}
+
+/// The process runner.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    store: Arc<Store>,
+    hub: Hub,
+    vault: Arc<Vault>,
+    handle: OnceLock<Handle>,
+    agents: Mutex<HashMap<TaskId, Agent>>,
+    files: files::Files,
+    tracker: TaskTracker,
+    /// Ends the attempts' futures, and leaves their shims alone.
+    detach: CancellationToken,
+}
+
+/// A running attempt as the rest of the daemon reaches it.
+#[derive(Clone, Debug)]
+struct Agent {
+    attempt: u32,
+    commands: mpsc::Sender<Command>,
+    shim: Option<u32>,
+}
+
+/// What an attempt is told.
+#[derive(Debug)]
+enum Command {
+    /// End the tree.
+    Stop(Millis),
+    /// Write to the program's input.
+    Write(Vec<u8>, bool, oneshot::Sender<Result<(), Error>>),
+    /// Set the terminal's size.
+    Resize(u16, u16),
+}
+
+impl Runner {
+    /// A runner that nobody reports to yet.
+    pub fn new(settings: Settings, store: Arc<Store>, hub: Hub, vault: Arc<Vault>) -> std::io::Result<Self> {
+        let inner = Inner {
+            settings,
+            store,
+            hub,
+            vault,
+            handle: OnceLock::new(),
+            agents: Mutex::default(),
+            files: files::Files::start()?,
+            tracker: TaskTracker::new(),
+            detach: CancellationToken::new(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Says whom to report to; once.
+    pub fn report_to(&self, handle: Handle) {
+        if self.inner.handle.set(handle).is_err() {
+            tracing::warn!("the runner reports already");
+        }
+    }
+
+    /// The task whose shim has a process id.
+    pub fn task_of_shim(&self, pid: u32) -> Option<TaskId> {
+        self.inner.agents().iter().find(|(_, agent)| agent.shim == Some(pid)).map(|(task, _)| *task)
+    }
+
+    /// Writes to a program's input; answers when the program has the bytes.
+    ///
+    /// # Errors
+    /// `overloaded` when the program does not read, `alreadyTerminal` when it closed its input or has ended.
+    pub async fn write(&self, task: TaskId, bytes: Vec<u8>, eof: bool) -> Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
+        self.command(task, Command::Write(bytes, eof, reply)).await?;
+        answer.await.map_err(|_| ended(task))?
+    }
+
+    /// Sets the size of a program's terminal.
+    ///
+    /// # Errors
+    /// `alreadyTerminal` when the program has ended.
+    pub async fn resize(&self, task: TaskId, cols: u16, rows: u16) -> Result<(), Error> {
+        self.command(task, Command::Resize(cols, rows)).await
+    }
+
+    async fn command(&self, task: TaskId, command: Command) -> Result<(), Error> {
+        let agent = self.inner.agents().get(&task).cloned();
+        let agent = agent.ok_or_else(|| ended(task))?;
+        agent.commands.send(command).await.map_err(|_| ended(task))
+    }
+
+    /// Lets go of every attempt: the shims go on, the next daemon finds them.
+    pub async fn detach(&self) {
+        self.inner.detach.cancel();
+        self.inner.tracker.close();
+        self.inner.tracker.wait().await;
+    }
+
+    /// Which kinds of runner this machine has.
+    pub fn list(&self) -> Vec<RunnerInfo> {
+        let unbuilt = |kind| RunnerInfo {
+            kind,
+            available: false,
+            why: Some("not part of this version".to_owned()),
+            version: None,
+        };
+        let why = (!self.inner.settings.shim.exists())
+            .then(|| format!("{} is missing", self.inner.settings.shim.display()));
+        let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        vec![
+            RunnerInfo { kind: RunnerKind::Process, available: why.is_none(), why, version },
+            unbuilt(RunnerKind::Llm),
+            unbuilt(RunnerKind::Acp),
+            unbuilt(RunnerKind::Tmux),
+            unbuilt(RunnerKind::Iterm2),
+            unbuilt(RunnerKind::Remote),
+        ]
+    }
+
+    /// Whether agents are in a cgroup of their own.
+    pub fn has_cgroup(&self) -> bool {
+        self.inner.settings.cgroup.is_some()
+    }
+
+    /// Registers an attempt and runs its future.
+    fn run<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        task: TaskId,
+        attempt: u32,
+        future: impl FnOnce(Arc<Inner>, mpsc::Receiver<Command>) -> F,
+    ) {
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        self.inner.agents().insert(task, Agent { attempt, commands, shim: None });
+        let inner = self.inner.clone();
+        let running = future(inner.clone(), receiver);
+        self.inner.tracker.spawn(async move {
+            let detach = inner.detach.clone();
+            if detach.run_until_cancelled(running).await.is_some() {
+                inner.forget(task, attempt);
+            }
+        });
+    }
+}
+
+impl Inner {
+    fn agents(&self) -> MutexGuard<'_, HashMap<TaskId, Agent>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes which process the attempt's shim is.
+    fn has_shim(&self, task: TaskId, attempt: u32, pid: i32) {
+        if let Some(agent) = self.agents().get_mut(&task).filter(|agent| agent.attempt == attempt) {
+            agent.shim = u32::try_from(pid).ok();
+        }
+    }
+
+    fn forget(&self, task: TaskId, attempt: u32) {
+        let mut agents = self.agents();
+        if agents.get(&task).is_some_and(|agent| agent.attempt == attempt) {
+            agents.remove(&task);
+        }
+    }
+
+    /// The processes of all known shims.
+    fn shims(&self) -> Vec<u32> {
+        self.agents().values().filter_map(|agent| agent.shim).collect()
+    }
+
+    async fn report(&self, task: TaskId, attempt: u32, what: ccagent_core::input::Report) {
+        if let Some(handle) = self.handle.get() {
+            handle.report(ccagent_core::RunnerEvent { task, attempt, what }).await;
+        }
+    }
+}
+
+impl Hands for Runner {
+    fn start(&self, start: Start) {
+        let (task, attempt) = (start.task, start.attempt);
+        self.run(task, attempt, |inner, commands| attempt::start(inner, start, commands));
+    }
+
+    fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
+        let agent = self.inner.agents().get(&task).filter(|agent| agent.attempt == attempt).cloned();
+        let Some(agent) = agent else {
+            tracing::debug!(%task, "a stop came after the end");
+            return;
+        };
+        // Behind a queue full of writes it waits its turn; it is never dropped.
+        self.inner.tracker.spawn(async move { drop(agent.commands.send(Command::Stop(grace_ms)).await) });
+    }
+
+    fn log(&self, directory: String, row: serde_json::Value) {
+        self.inner.files.log(directory, row);
+    }
+
+    fn remove_files(&self, directory: String) {
+        self.inner.files.remove(directory);
+    }
+
+    fn forget(&self, vault: u64) {
+        self.inner.vault.forget(vault);
+    }
+}
+
+fn ended(task: TaskId) -> Error {
+    Error::new(Kind::AlreadyTerminal, format!("the program of {task} does not run"))
+        .with("taskId", task.to_string())
+}

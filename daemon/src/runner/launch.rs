@@ -1,0 +1,121 @@
+//! From a start effect to a running shim: the stored launch record, the directories, the spec on the shim's input.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use ccagent_core::effect::Start;
+use ccagent_core::record::Record;
+use ccagent_core::table::Stored;
+use ccagent_core::task::Launch;
+use ccagent_proto::task::Stdin;
+use ccagent_shim::wire::{StartReply, StartSpec, StdinKind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use super::{Inner, environment, files};
+
+/// An answer of a shim is a line; more is not one.
+const REPLY_MOST: u64 = 64 << 10;
+
+/// Why no shim could be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LaunchError {
+    /// The launch record is missing or unreadable.
+    #[error("what to start could not be read from the store: {0}")]
+    Record(String),
+    /// A directory or the shim could not be made.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The shim ended without an answer.
+    #[error("the shim gave no answer")]
+    NoReply,
+}
+
+/// The directory of an attempt's files.
+pub(super) fn attempt_dir(directory: &str, attempt: u32) -> PathBuf {
+    Path::new(directory).join(format!("attempt-{attempt}"))
+}
+
+/// Starts a shim and hears its answer.
+pub(super) async fn launch(inner: &Inner, start: &Start) -> Result<(Child, StartReply), LaunchError> {
+    let launch = record(inner, start).await?;
+    let dir = attempt_dir(&start.directory, start.attempt);
+    let failed = |what: String| move |source| LaunchError::Io { what, source };
+    files::make(&dir).map_err(failed(format!("the directory {} could not be made", dir.display())))?;
+    let spec = spec(inner, start, launch, dir);
+    let mut text = serde_json::to_vec(&spec).map_err(|error| LaunchError::Record(error.to_string()))?;
+    text.push(b'\n');
+
+    let shim = &inner.settings.shim;
+    let mut child = Command::new(shim)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed(format!("the shim {} could not be started", shim.display())))?;
+    let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(LaunchError::NoReply);
+    };
+    stdin.write_all(&text).await.map_err(failed("the shim took no instructions".to_owned()))?;
+    drop(stdin);
+    let mut reply = Vec::new();
+    let read = (&mut stdout).take(REPLY_MOST).read_to_end(&mut reply).await;
+    read.map_err(failed("the shim's answer could not be read".to_owned()))?;
+    let reply = serde_json::from_slice(reply.trim_ascii()).map_err(|_| LaunchError::NoReply)?;
+    Ok((child, reply))
+}
+
+async fn record(inner: &Inner, start: &Start) -> Result<Launch, LaunchError> {
+    let (store, id) = (inner.store.clone(), start.task.to_string());
+    let read = tokio::task::spawn_blocking(move || store.get(Launch::KIND, &id)).await;
+    let text = read
+        .map_err(|error| LaunchError::Record(error.to_string()))?
+        .map_err(|error| LaunchError::Record(error.to_string()))?
+        .ok_or_else(|| LaunchError::Record("it is not there".to_owned()))?;
+    match Record::decode(Launch::KIND, &text) {
+        Ok(Record::Launch(launch)) => Ok(launch),
+        Ok(_) => Err(LaunchError::Record("it is of another kind".to_owned())),
+        Err(error) => Err(LaunchError::Record(error.to_string())),
+    }
+}
+
+fn spec(inner: &Inner, start: &Start, launch: Launch, dir: PathBuf) -> StartSpec {
+    let given = inner.vault.get(&start.vaults);
+    let memory = start.budget.memory;
+    let group = inner.settings.cgroup.as_ref().and_then(|delegated| {
+        delegated
+            .group(start.task, start.attempt, memory)
+            .inspect_err(|error| tracing::warn!(%error, "the agent gets no cgroup of its own"))
+            .ok()
+    });
+    StartSpec {
+        task_id: start.task.to_string(),
+        attempt: u64::from(start.attempt),
+        token: start.control.to_string(),
+        dir,
+        argv: launch.argv,
+        cwd: launch.cwd.into(),
+        env: environment::of(start, launch.base, given, &inner.settings.socket),
+        stdin: match launch.stdin {
+            Stdin::Null => StdinKind::Null,
+            Stdin::Pipe => StdinKind::Pipe,
+            Stdin::Pty => StdinKind::Pty,
+        },
+        cols: None,
+        rows: None,
+        output_file: Path::new(&start.directory).join("output"),
+        append_output: start.attempt > 1,
+        max_output_bytes: start.budget.output,
+        output_rate: inner.settings.output_rate,
+        max_memory_bytes: (memory > 0 && group.is_none()).then_some(memory),
+        cgroup: group,
+    }
+}

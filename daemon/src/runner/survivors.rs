@@ -1,0 +1,49 @@
+//! What the last daemon left: attempts to adopt, and directories of tasks that nobody knows any more.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ccagent_core::recovery::Survivor;
+use ccagent_proto::TaskId;
+
+use super::{Runner, attempt};
+use crate::driver::Handle;
+
+impl Runner {
+    /// Takes up every attempt that may still run; each reports what it finds.
+    pub fn adopt(&self, survivors: Vec<Survivor>) {
+        for survivor in survivors {
+            let (task, number) = (survivor.task, survivor.attempt);
+            self.run(task, number, |inner, commands| attempt::adopt(inner, survivor, commands));
+        }
+    }
+
+    /// Removes directories of tasks that are in no table: a removal that a crash lost.
+    pub async fn sweep(&self, handle: &Handle) {
+        let sessions = self.inner.settings.state_dir.join("sessions");
+        let listed = tokio::task::spawn_blocking(move || directories(&sessions)).await.unwrap_or_default();
+        let known = handle
+            .ask(move |core, _| {
+                listed.into_iter().filter(|(id, _)| !core.knows(*id)).map(|(_, path)| path).collect::<Vec<_>>()
+            })
+            .await
+            .unwrap_or_default();
+        for path in known {
+            tracing::info!(path = %path.display(), "a directory of a forgotten task is removed");
+            self.inner.files.remove(path.display().to_string());
+        }
+    }
+}
+
+/// Task directories below the sessions' directories.
+fn directories(sessions: &Path) -> Vec<(TaskId, PathBuf)> {
+    let list = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = Vec::new();
+    for session in list(sessions) {
+        for path in list(&session) {
+            let id = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            found.extend(id.map(|id| (id, path)));
+        }
+    }
+    found
+}
