@@ -76,8 +76,10 @@ pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyh
     let follow = Follow::begin(client.clone(), &wiring.task, wiring.from).await?;
     let mut output = tokio::spawn(show(follow));
     let detach_key = raw.is_some().then_some(wiring.detach_key);
-    let mut input = tokio::spawn(forward(client.clone(), wiring.task.clone(), detach_key, wiring.stdin));
-    let mut typing = true;
+    let typed = forward(client.clone(), wiring.task.clone(), detach_key, wiring.stake);
+    let wanted = wiring.stdin;
+    let mut input = tokio::spawn(async move { if wanted { typed.await } else { Ok(Typed::End) } });
+    let mut typing = wanted;
     if wiring.pty {
         resize(client, &wiring.task).await;
     }
@@ -168,11 +170,8 @@ async fn forward(
     client: Arc<Client>,
     task: String,
     detach_key: Option<u8>,
-    wanted: bool,
+    stake: Stake,
 ) -> anyhow::Result<Typed> {
-    if !wanted {
-        return Ok(Typed::End);
-    }
     let mut stdin = tokio::io::stdin();
     let mut buffer = vec![0; CHUNK];
     let mut rest = Vec::new();
@@ -182,7 +181,11 @@ async fn forward(
         let key = detach_key.and_then(|key| read.iter().position(|byte| *byte == key));
         rest.extend_from_slice(&read[..key.unwrap_or(count)]);
         let eof = count == 0;
-        let params = chunk(&mut rest, eof, &task);
+        let mut params = chunk(&mut rest, eof, &task);
+        if stake == Stake::Guest {
+            // The end of this view is not the end of the task's input.
+            params.eof = None;
+        }
         if (eof || !params.text.is_empty() || params.base64.is_some())
             && client.call::<TaskWrite>(params).await.is_err()
         {

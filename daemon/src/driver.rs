@@ -123,10 +123,12 @@ impl<H: Hands> Driver<H> {
     }
 
     async fn step(&mut self, change: impl FnOnce(&mut Core, &mut Cx<'_>)) -> Result<(), StoreError> {
-        let mut ids = RandomIds;
-        let mut cx = Cx::new(self.clock.now(), &mut ids);
-        change(&mut self.core, &mut cx);
-        let (writes, effects) = (cx.writes, cx.effects);
+        let (writes, effects) = {
+            let mut ids = RandomIds;
+            let mut cx = Cx::new(self.clock.now(), &mut ids);
+            change(&mut self.core, &mut cx);
+            (cx.writes, cx.effects)
+        };
         self.commit(writes).await?;
         self.release(vec![Release::Effects(effects)]);
         Ok(())
@@ -217,7 +219,11 @@ impl<H: Hands> Driver<H> {
         let mut rows = Vec::with_capacity(last.len());
         for ((kind, id), write) in last {
             let value = match write {
-                Write::Put(record) => Some(record.encode().map_err(|error| StoreError::encode(kind, &id, &error))?),
+                Write::Put(record) => Some(record.encode().map_err(|_| StoreError::Refused {
+                    kind: kind.into(),
+                    id: id.as_str().into(),
+                    why: "it has no text form",
+                })?),
                 Write::Delete { .. } => None,
             };
             rows.push(store::Write { kind, id: id.into(), value });
@@ -231,7 +237,9 @@ impl<H: Hands> Driver<H> {
                 Release::Effects(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
                 // A caller that is gone needs no answer.
                 Release::Reply(answer, reply) => drop(reply.send(answer)),
-                Release::Subscribe(params, tasks, reply) => drop(reply.send(self.hub.subscribe(params, tasks))),
+                Release::Subscribe(params, tasks, reply) => {
+                    drop(reply.send(self.hub.subscribe(params, tasks)))
+                }
                 Release::Refuse(error, reply) => drop(reply.send(Err(error))),
             }
         }

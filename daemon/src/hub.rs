@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
-use ccagent_proto::event::{Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker};
+use ccagent_proto::event::{
+    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker,
+};
 use ccagent_proto::task::Task;
 use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use tokio::sync::{Notify, mpsc};
@@ -61,13 +63,8 @@ struct Subscriber {
 impl Hub {
     /// A hub of one daemon life.
     pub fn new(epoch: Arc<str>, bounds: Bounds) -> Self {
-        let inner = Inner {
-            seq: 0,
-            ring: VecDeque::new(),
-            bounds,
-            subscribers: Vec::new(),
-            waiters: HashMap::new(),
-        };
+        let inner =
+            Inner { seq: 0, ring: VecDeque::new(), bounds, subscribers: Vec::new(), waiters: HashMap::new() };
         Self { inner: Arc::new(Mutex::new(inner)), epoch }
     }
 
@@ -137,7 +134,8 @@ impl Hub {
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
         inner.subscribers.push(Subscriber { wanted: params, queue, lag: lag.clone() });
-        let first = Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
+        let first =
+            Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
         Ok(EventStream { first: Some(first), missed, events, lag, over: false })
     }
 

@@ -1,3 +1,182 @@
-//! Placeholder.
+//! ccagentd: the supervisor daemon for AI agents.
+//!
+//! ```text
+//! proto ← core ← store ← driver ← { rpc, runner } ← here
+//! ```
+//!
+//! This file is the only wiring: it opens the store, restores the core, and joins driver, runner and RPC edge.
 
+pub mod config;
+pub mod driver;
+pub mod facts;
+pub mod hub;
+pub mod ready;
+pub mod rpc;
+pub mod runner;
+pub mod shutdown;
+pub mod socket;
 pub mod store;
+pub mod vault;
+
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ccagent_core::{Core, Record};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use config::Config;
+use driver::{Clock, Driver, Handle};
+use facts::Facts;
+use hub::{Bounds, Hub};
+use runner::{Delegated, Runner, Settings};
+use store::Store;
+use vault::Vault;
+
+/// How long connections may go on after the daemon was told to stop.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Reads all records of a store.
+///
+/// # Errors
+/// A record that can't be read or understood: nothing is skipped.
+fn restore(config: &Config, store: &Store) -> anyhow::Result<Core> {
+    let mut records = Vec::new();
+    for row in store.rows(Record::LOADED) {
+        let row = row?;
+        let record = Record::decode(&row.kind, &row.value).with_context(|| {
+            format!("{}/{} in {} can't be understood", row.kind, row.id, config.state_dir.display())
+        })?;
+        records.push(record);
+    }
+    Ok(Core::restore(config.limits(), records))
+}
+
+/// Runs a daemon until it is told to stop.
+///
+/// # Errors
+/// What kept it from starting, or the store's failure.
+pub async fn serve(
+    config: Config,
+    store: Store,
+    listener: UnixListener,
+    ready: ready::Ready,
+) -> anyhow::Result<()> {
+    let store = Arc::new(store);
+    let core = restore(&config, &store)?;
+    let epoch: Arc<str> = Uuid::new_v4().simple().to_string().into();
+    let bounds = Bounds {
+        ring: config.count("event.ring") as usize,
+        subscriber: config.count("limits.subscriber_queue") as usize,
+    };
+    let hub = Hub::new(epoch, bounds);
+    let vault = Arc::new(Vault::default());
+    let runner = Runner::new(settings(&config)?, store.clone(), hub.clone(), vault.clone())?;
+    let inbox = config.count("limits.inbox") as usize;
+    let (mut driver, handle) = Driver::new(core, store.clone(), hub.clone(), runner.clone(), inbox);
+    runner.report_to(handle.clone());
+    let survivors = driver.recover().await?;
+    let driver = tokio::spawn(driver.run());
+    runner.adopt(survivors);
+    runner.sweep(&handle).await;
+
+    let stop = CancellationToken::new();
+    shutdown::on_signal(stop.clone())?;
+    let tracker = TaskTracker::new();
+    let facts = Facts {
+        config: Arc::new(config),
+        store: store.clone(),
+        handle: handle.clone(),
+        hub,
+        runner: runner.clone(),
+        vault,
+        stop: stop.clone(),
+        tracker: tracker.clone(),
+        started_at: Clock::start().now(),
+    };
+    let serving = edge(&facts, listener)?;
+    tokio::spawn(export_now_and_then(facts));
+    ready.say()?;
+
+    let ended = tokio::select! {
+        ended = driver => ended.context("the driver panicked").and_then(|run| run.context("the store failed")),
+        // An accept loop that ended leaves a deaf daemon (J121): that is an end as well.
+        ended = serving => ended.context("the socket is not served any more"),
+        () = stop.cancelled() => Ok(()),
+    };
+    ready::stopping();
+    stop.cancel();
+    tracker.close();
+    drop(tokio::time::timeout(DRAIN, tracker.wait()).await);
+    handle.close().await;
+    runner.detach().await;
+    ended
+}
+
+/// What the runner needs of the config and the machine.
+fn settings(config: &Config) -> anyhow::Result<Settings> {
+    let cgroup = Delegated::find().filter(|delegated| match delegated.settle() {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::info!(%error, "the cgroup can't be divided: agents get none of their own");
+            false
+        }
+    });
+    Ok(Settings {
+        shim: shim()?,
+        socket: config.socket.clone(),
+        state_dir: config.state_dir.clone(),
+        output_rate: config.bytes("output.rate"),
+        cgroup,
+    })
+}
+
+/// The shim stands beside the daemon; its path is fixed at the start, so that a replaced binary changes nothing.
+fn shim() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("the daemon's own path is unknown")?;
+    let path = own.with_file_name("ccagent-shim");
+    anyhow::ensure!(path.exists(), "{} is missing: it is installed beside ccagentd", path.display());
+    Ok(path)
+}
+
+/// Starts to serve the socket.
+fn edge(facts: &Facts, listener: UnixListener) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let limits = facts.edge_limits();
+    let connections = Arc::new(std::sync::OnceLock::new());
+    let context = Arc::new(facts.context(limits, connections.clone()));
+    let api = rpc::methods::api(context).context("the methods could not be registered")?;
+    let (runner, handle) = (facts.runner.clone(), facts.handle.clone());
+    let gone = move |conn: u64| -> futures_util::future::BoxFuture<'static, ()> {
+        let handle: Handle = handle.clone();
+        Box::pin(async move { handle.disconnected(conn).await })
+    };
+    let edge = rpc::accept::Edge::new(
+        api,
+        limits,
+        Arc::new(move |pid| runner.task_of_shim(pid)),
+        Arc::new(gone),
+        (facts.stop.clone(), facts.tracker.clone()),
+    );
+    drop(connections.set(edge.clone()));
+    Ok(tokio::spawn(edge.serve(listener)))
+}
+
+/// Exports the store from time to time, so that there is something to restore.
+async fn export_now_and_then(facts: Facts) {
+    let every = facts.config.duration("daemon.export").max(Duration::from_secs(60));
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = facts.stop.cancelled() => return,
+        }
+        if let Err(error) = facts.export(None).await {
+            tracing::warn!(%error, "the store could not be exported");
+        }
+    }
+}

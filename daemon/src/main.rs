@@ -1,2 +1,155 @@
-//! Placeholder.
-fn main() {}
+//! The program `ccagentd`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ccagentd::config::{Config, Flags};
+use ccagentd::ready::Ready;
+use ccagentd::store::{self, OpenError, Options, Store};
+use ccagentd::{serve, socket};
+use clap::{Parser, ValueEnum};
+
+/// Exit code where another daemon holds the state directory: try again, or talk to that one.
+const HELD: u8 = 75;
+/// How long the daemon that was too late waits for the other one's socket.
+const OTHER: Duration = Duration::from_secs(5);
+
+/// The supervisor daemon for AI agents.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Args {
+    /// The config file.
+    #[arg(long, env = "CCAGENT_CONFIG")]
+    config: Option<PathBuf>,
+    /// The state directory; another one is another instance.
+    #[arg(long, env = "CCAGENT_STATE_DIR")]
+    state_dir: Option<PathBuf>,
+    /// The socket: a path, or uds:<path>.
+    #[arg(long, env = "CCAGENT_SOCKET")]
+    socket: Option<String>,
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Check the config, print it and end.
+    #[arg(long)]
+    check_config: bool,
+    /// Move a broken store aside and import an export: the newest, or the named one.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    restore: Option<PathBuf>,
+    /// An inherited descriptor that gets one line once the socket is served.
+    #[arg(long, hide = true)]
+    ready_fd: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let ready_fd = args.ready_fd;
+    match run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            let ready = Ready { fd: ready_fd, socket: String::new() };
+            drop(ready.line(&format!("failed {}", format!("{error:#}").replace('\n', " "))));
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let flags =
+        Flags { config: args.config.clone(), state_dir: args.state_dir.clone(), socket: args.socket.clone() };
+    let config = Config::load(&flags, &|name| std::env::var_os(name))?;
+    if args.check_config {
+        print(&config)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    log(&config, args.log_format)?;
+    if let Some(export) = args.restore {
+        return restore(&config, &export);
+    }
+
+    let ready = Ready { fd: args.ready_fd, socket: config.socket.display().to_string() };
+    let mut options = Options::new(ccagent_core::Record::KINDS);
+    options.durability = config.durability();
+    let store = match Store::open(&config.state_dir, options) {
+        Ok(store) => store,
+        Err(OpenError::Locked { holder, .. }) => return held(&config, &ready, holder),
+        Err(error) => return Err(error.into()),
+    };
+    let (listener, bound) = socket::listen(&config.socket)?;
+    // Orphans of an agent whose shim was killed come to us, not to the machine's first process.
+    nix::sys::prctl::set_child_subreaper(true).context("becoming a sub-reaper")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .thread_keep_alive(Duration::from_secs(2))
+        .enable_all()
+        .build()?;
+    tracing::info!(socket = %config.socket.display(), state = %config.state_dir.display(), "serving");
+    let ended = runtime.block_on(serve(config, store, listener, ready));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    drop(bound);
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Another daemon holds the state directory: once its socket answers, whoever started us can talk to it.
+fn held(config: &Config, ready: &Ready, holder: Option<u32>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let path = config.socket.clone();
+    let answers = runtime.block_on(async move {
+        tokio::time::timeout(OTHER, async {
+            while tokio::net::UnixStream::connect(&path).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .is_ok()
+    });
+    let pid = holder.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    let state = config.state_dir.display();
+    if answers {
+        ready.line(&format!("held {pid}"))?;
+        tracing::warn!("the daemon {pid} serves {state} already");
+        return Ok(ExitCode::from(HELD));
+    }
+    anyhow::bail!(
+        "the process {pid} holds {state}, and its socket {} does not answer",
+        config.socket.display()
+    )
+}
+
+fn restore(config: &Config, export: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let named = Some(export).filter(|path| !path.as_os_str().is_empty());
+    let restored = store::restore(&config.state_dir, named)?;
+    let moved =
+        restored.moved.map_or_else(String::new, |path| format!("; the old store is in {}", path.display()));
+    tracing::info!("restored {} lines of {}{moved}", restored.lines, restored.export.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the config is what was asked for")]
+fn print(config: &Config) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string_pretty(&config.values)?);
+    Ok(())
+}
+
+fn log(config: &Config, format: LogFormat) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(config.log())
+        .with_context(|| format!("daemon.log = {:?} is no log filter", config.log()))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.with_ansi(false).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}

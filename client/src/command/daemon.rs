@@ -114,7 +114,11 @@ pub(super) async fn shutdown(
     // Taken while the daemon lives, so that it can't be another process's.
     let process = pidfd(status.pid)?;
     let params = DaemonShutdownParams { mode, timeout_ms };
-    let ended = client.call::<DaemonShutdown>(params).await?;
+    let ended = match client.call::<DaemonShutdown>(params).await {
+        // It may be gone before its answer was read.
+        Err(Error::Closed) => DaemonShutdownResult::default(),
+        answered => answered?,
+    };
     if let Some(process) = process {
         tokio::task::spawn_blocking(move || wait_for(&process)).await??;
     }

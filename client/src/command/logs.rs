@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ccagent_client::Client;
-use ccagent_proto::method::{TaskEvents, TaskOutput};
-use ccagent_proto::task::{OutputSource, OutputStream, TaskEventsParams, TaskOutputParams};
+use ccagent_proto::method::{TaskEvents, TaskGet, TaskOutput};
+use ccagent_proto::task::{OutputSource, OutputStream, TaskEventsParams, TaskGetParams, TaskOutputParams};
 use clap::ValueEnum;
 use tokio::io::AsyncWriteExt;
 
@@ -74,20 +74,29 @@ async fn past(client: &Client, args: &Args, stream: Option<OutputStream>) -> any
         stream,
         ..TaskOutputParams::default()
     };
+    let end = written(client, &args.id).await?;
     let mut stdout = tokio::io::stdout();
     loop {
         let piece = client.call::<TaskOutput>(params.clone()).await?;
-        let done = Some(piece.next_offset) == params.offset;
+        let done = Some(piece.next_offset) == params.offset || piece.next_offset >= end;
         let bytes = follow::bytes(piece.text, piece.base64)?;
         stdout.write_all(&bytes).await?;
         stdout.flush().await?;
-        if done || (bytes.is_empty() && stream.is_none()) {
+        if done {
             return Ok(piece.next_offset);
         }
         params.offset = Some(piece.next_offset);
         params.tail_lines = None;
         params.since_at = None;
     }
+}
+
+/// How much there is right now, so that a task that writes faster than it is read is printed to an end all the same.
+async fn written(client: &Client, id: &str) -> anyhow::Result<u64> {
+    let params = TaskGetParams { task_id: id.to_owned() };
+    let task = client.call::<TaskGet>(params).await?;
+    let on_disk = std::fs::metadata(&task.output_file).map_or(0, |file| file.len());
+    Ok(task.output_bytes.max(on_disk))
 }
 
 /// Prints what comes.

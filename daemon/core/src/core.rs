@@ -47,6 +47,8 @@ pub struct Core {
 pub struct Live {
     /// Connections that wait for a task in the foreground.
     pub(crate) foreground: BTreeMap<TaskId, u64>,
+    /// Tasks whose attempt this daemon asked to start: nobody else's report asks for it again.
+    pub(crate) asked: BTreeSet<TaskId>,
     /// Connections that hold a message.
     pub(crate) handed: BTreeMap<MessageId, u64>,
     /// Connections that hold a notification.
@@ -112,7 +114,7 @@ impl Core {
 
     /// When a `Tick` is due.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let keys = self.oldest_key().map(|key| key.at + self.limits.key_ms);
+        let keys = self.oldest_key().map(|key| key.at.saturating_add(self.limits.key_ms));
         [self.tasks.next_deadline(), self.archive_deadline(), keys].into_iter().flatten().min()
     }
 
@@ -212,7 +214,7 @@ impl Core {
         };
         let spawned = |wrap: fn(ccagent_proto::agent::AgentSpawnResult) -> Response| {
             let id: TaskId = answer.parse().map_err(internal)?;
-            self.spawn_result(cx, id, "background").map(wrap)
+            self.spawn_result(cx, id).map(wrap)
         };
         let response = match request {
             Request::AgentSpawn(_) => spawned(Response::AgentSpawn)?,

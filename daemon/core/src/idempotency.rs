@@ -83,7 +83,7 @@ impl Core {
 
     /// Drops keys that are too old; says when the next one will be.
     pub(crate) fn expire_keys(&mut self, cx: &mut Cx<'_>) {
-        while self.oldest_key().is_some_and(|key| key.at + self.limits.key_ms <= cx.now) {
+        while self.oldest_key().is_some_and(|key| key.at.saturating_add(self.limits.key_ms) <= cx.now) {
             self.forget_oldest_key(cx);
         }
     }

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ccagent_proto::event::Topic;
 use ccagent_proto::mailbox as wire;
 use ccagent_proto::message::{Message, MessageKind, MessageState};
 use ccagent_proto::task::Receives;
@@ -20,7 +21,7 @@ use serde_json::json;
 
 use crate::caller::{Caller, Who};
 use crate::core::Core;
-use crate::cx::Cx;
+use crate::cx::{About, Cx};
 use crate::message::{Row, Text, mail_event};
 use crate::page;
 use crate::record::Record;
@@ -49,7 +50,7 @@ pub struct Address {
 pub(crate) fn of_task(row: &task::Row) -> Address {
     let mailbox: Arc<str> = match (&row.name, &row.team) {
         (Some(name), Some(team)) => of_member(team, name),
-        _ => format!("task:{}", row.id).into(),
+        _ => of_lone(row.id),
     };
     Address {
         mailbox,
@@ -59,6 +60,11 @@ pub(crate) fn of_task(row: &task::Row) -> Address {
         session: None,
         receives: row.receives,
     }
+}
+
+/// The name of the mailbox of an agent that is in no team.
+pub(crate) fn of_lone(id: TaskId) -> Arc<str> {
+    format!("task:{id}").into()
 }
 
 /// The name of a member's mailbox.
@@ -284,24 +290,35 @@ impl Core {
             boxes.extend(self.messages.get(&id).map(|row| row.mailbox.clone()));
         }
         for mailbox in boxes {
-            let about = crate::cx::About { mailbox: Some(mailbox), ..crate::cx::About::default() };
-            cx.event(ccagent_proto::event::Topic::Mail, "mail.returned", about, json!({}));
+            let about = About { mailbox: Some(mailbox), ..About::default() };
+            cx.event(Topic::Mail, "mail.returned", about, json!({}));
         }
     }
 
-    /// Gives a closed session's mail to `main`.
-    pub(crate) fn rehome_mail(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
-        let ids: Vec<MessageId> = self.mail.ids(&session::mailbox(session)).collect();
-        let main = session::mailbox(&SessionId::main());
-        for id in ids {
-            if let Some(row) = self.messages.get(&id) {
+    /// The mailbox of a session, or that of `main` when it was closed.
+    pub(crate) fn mailbox_of_session(&self, session: &SessionId) -> Arc<str> {
+        match self.sessions.get(session) {
+            Some(row) => session::mailbox(&row.id),
+            None => session::mailbox(&SessionId::main()),
+        }
+    }
+
+    /// Moves unread mail whose reader is gone to another mailbox: nothing is dropped in silence.
+    pub(crate) fn forward(&mut self, cx: &mut Cx<'_>, from: &str, to: &Arc<str>) {
+        let ids: Vec<MessageId> = self.mail.ids(from).collect();
+        for id in &ids {
+            if let Some(row) = self.messages.get(id) {
                 self.mail.drop(row);
             }
-            self.messages.update(cx, &id, |row| row.mailbox = main.clone());
-            if let Some(row) = self.messages.get(&id) {
+            self.messages.update(cx, id, |row| row.mailbox = to.clone());
+            if let Some(row) = self.messages.get(id) {
                 self.mail.add(row);
             }
-            self.live.handed.remove(&id);
+            self.live.handed.remove(id);
+        }
+        if !ids.is_empty() {
+            let about = About { mailbox: Some(to.clone()), ..About::default() };
+            cx.event(Topic::Mail, "mail.forwarded", about, json!({ "messageIds": ids }));
         }
     }
 

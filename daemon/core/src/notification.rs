@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::cx::{About, Cx};
 use crate::page;
 use crate::record::Record;
+use crate::session::mailbox;
 use crate::table::Stored;
 use crate::task::{Row as Task, State};
 
@@ -184,7 +185,7 @@ impl Core {
         for id in ids {
             self.notifications.update(cx, &id, |row| row.session = SessionId::main());
         }
-        self.rehome_mail(cx, session);
+        self.forward(cx, &mailbox(session), &mailbox(&SessionId::main()));
     }
 
     fn notification_view(&self, row: &Row) -> wire::Notification {

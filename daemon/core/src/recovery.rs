@@ -18,8 +18,6 @@ pub struct Survivor {
     pub attempt: u32,
     /// The directory of the task's files.
     pub directory: String,
-    /// The hash of the run's token.
-    pub token: Option<Box<str>>,
     /// What the daemon proves itself with to the shim.
     pub control: Box<str>,
 }
@@ -69,8 +67,9 @@ impl Core {
             .filter(|row| row.state == State::Queued && !row.env_names.is_empty())
             .map(|row| row.id)
             .collect();
+        // Nothing starts here: among the others that wait may be one whose turn in this list is still to come.
         for id in lost {
-            self.end(
+            self.finish(
                 cx,
                 id,
                 End::interrupted("a restart lost the values of its environment: resume it with env"),
@@ -87,7 +86,6 @@ impl Core {
                 task: row.id,
                 attempt: row.attempt,
                 directory: row.directory(&self.limits.state_dir),
-                token: row.token.clone(),
                 control: row.control.clone().unwrap_or_default(),
             })
             .collect()

@@ -101,7 +101,7 @@ impl Core {
             Who::Member { team, .. } => row.team.as_deref() == Some(&**team),
             Who::Agent(_) => false,
         };
-        own_team || self.task_of(caller).is_some_and(|own| own == row.id || self.is_below(row.id, own))
+        own_team || self.task_of(caller).is_some_and(|own| own == row.id || self.is_below(row, own))
     }
 
     /// Refuses a caller that may not read a task.
@@ -118,8 +118,18 @@ impl Core {
             }
             Who::Member { .. } | Who::Agent(_) => false,
         };
-        let below = self.task_of(caller).is_some_and(|own| self.is_below(row.id, own));
+        let below = self.task_of(caller).is_some_and(|own| self.is_below(row, own));
         if team || below { Ok(()) } else { Err(self.refusal(caller, "this task", "operator")) }
+    }
+
+    /// Finds a live or held task that a caller may steer.
+    ///
+    /// # Errors
+    /// As `find`, and `notAuthorised`.
+    pub fn steered(&self, caller: &Caller, text: &str) -> Result<&Task, Error> {
+        let row = self.task(text)?;
+        self.may_steer(caller, row)?;
+        Ok(row)
     }
 
     /// Members write inside their team and to sessions; agents to whom they can name.
@@ -141,18 +151,18 @@ impl Core {
         if own { Ok(()) } else { Err(self.refusal(caller, "another team", "operator")) }
     }
 
-    fn is_below(&self, id: TaskId, ancestor: TaskId) -> bool {
-        let mut parent = self.tasks.get(&id).and_then(|row| row.parent);
-        while let Some(id) = parent {
+    fn is_below(&self, row: &Task, ancestor: TaskId) -> bool {
+        let mut above = row.above;
+        while let Some(id) = above {
             if id == ancestor {
                 return true;
             }
-            parent = self.tasks.get(&id).and_then(|row| row.parent);
+            above = self.tasks.get(&id).and_then(|row| row.above);
         }
         false
     }
 
-    fn refusal(&self, caller: &Caller, what: &str, needs: &str) -> Error {
+    pub(crate) fn refusal(&self, caller: &Caller, what: &str, needs: &str) -> Error {
         let role = self.role(caller).word();
         Error::new(Kind::NotAuthorised, format!("{what} is not for a caller with the role {role}"))
             .with("role", role)

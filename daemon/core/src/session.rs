@@ -9,7 +9,7 @@ use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::{About, Cx};
 use crate::page;
@@ -60,11 +60,31 @@ pub fn mailbox(id: &SessionId) -> Arc<str> {
 }
 
 impl Core {
-    /// The session that a call means: the named one, else the connection's, else `main`.
+    /// The session that a call means: the named one, else the connection's, else `main`. An agent has one session,
+    /// its own, whose environment its children get (I14).
     pub(crate) fn session_of(&self, caller: &Caller, named: Option<&SessionId>) -> Result<SessionId, Error> {
+        if let Some(own) = self.home_of(caller) {
+            return match named {
+                Some(other) if *other != own => Err(self.refusal(caller, "another session", "operator")),
+                _ => Ok(own),
+            };
+        }
         let id = named.or(caller.session.as_ref()).cloned().unwrap_or_default();
         self.session(&id)?;
         Ok(id)
+    }
+
+    /// The session of an agent or a member; `main` when it was closed.
+    fn home_of(&self, caller: &Caller) -> Option<SessionId> {
+        let of_task = self.task_of(caller).and_then(|id| self.tasks.get(&id)).map(|row| &row.session);
+        let home = match &caller.who {
+            Who::Operator => return None,
+            Who::Agent(_) => of_task,
+            Who::Member { team, .. } => {
+                of_task.or_else(|| self.teams.get(&team.to_string()).map(|row| &row.session))
+            }
+        };
+        Some(home.filter(|id| self.sessions.get(id).is_some()).cloned().unwrap_or_default())
     }
 
     /// A session by id.

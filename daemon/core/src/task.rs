@@ -120,6 +120,9 @@ pub struct Row {
     /// The task that spawned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
+    /// The nearest task above it that is in memory: its parent, or who took that one's place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<TaskId>,
     /// The agent's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
 use ccagent_proto::session::PageParams;
+use ccagent_proto::task::StoppedBy;
 use ccagent_proto::team as wire;
 use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::page;
 use crate::record::Record;
 use crate::table::Stored;
 use crate::task;
-use crate::task::token_hash;
+use crate::task::{Cause, token_hash};
 
 /// The lead's name where none is given.
 const LEAD: &str = "team-lead";
@@ -25,6 +26,8 @@ const LEAD: &str = "team-lead";
 const PRESENT_FOR: Millis = 60_000;
 /// Bytes of a name at most.
 const NAME_MOST: usize = 64;
+/// The name that a person's messages come from by default.
+const OPERATOR: &str = "operator";
 /// Names that mean something else.
 const RESERVED: &[&str] = &["main", "daemon", "user", "human", "system"];
 
@@ -112,6 +115,18 @@ pub(crate) fn check_name(name: &str, path: &str) -> Result<(), Error> {
     Err(Error::new(Kind::InvalidParams, why).with("path", path))
 }
 
+/// A name of an agent or a member: none that a person's messages come from (A17).
+pub(crate) fn check_agent_name(name: &str, path: &str) -> Result<(), Error> {
+    if name == OPERATOR {
+        return Err(Error::new(Kind::InvalidParams, format!("{name:?} is a reserved name")).with("path", path));
+    }
+    check_name(name, path)
+}
+
+fn by_deletion() -> StoppedBy {
+    StoppedBy { role: "daemon".to_owned(), name: None, reason: Some("its team was deleted".to_owned()) }
+}
+
 impl Core {
     /// A team by name.
     pub(crate) fn team(&self, name: &str) -> Result<&Row, Error> {
@@ -132,7 +147,7 @@ impl Core {
         let name = params.name.unwrap_or_else(|| format!("team-{}", self.teams.len() + 1));
         check_name(&name, "name")?;
         let lead = params.lead_name.unwrap_or_else(|| LEAD.to_owned());
-        check_name(&lead, "leadName")?;
+        check_agent_name(&lead, "leadName")?;
         if self.teams.get(&name).is_some() {
             return Err(Error::new(Kind::TeamExists, format!("a team {name:?} exists")).with("name", name));
         }
@@ -218,8 +233,17 @@ impl Core {
         }
     }
 
+    /// Deletes a team: what its members still run ends with it (G96), and what they did not read goes to the
+    /// session that made it.
     fn drop_team(&mut self, cx: &mut Cx<'_>, name: &str) {
-        self.teams.remove(cx, &name.to_owned());
+        let Some(row) = self.teams.remove(cx, &name.to_owned()) else { return };
+        let readers = self.mailbox_of_session(&row.session);
+        for member in &row.members {
+            self.forward(cx, &of_member(name, &member.name), &readers);
+            if let Some(id) = member.task {
+                self.stop(cx, id, Cause::Stop, self.limits.grace_ms, by_deletion());
+            }
+        }
         self.live.present.retain(|(team, _), _| **team != *name);
         team_event(cx, name, "team.deleted", json!({}));
     }
@@ -232,7 +256,7 @@ impl Core {
         caller: &Caller,
         params: wire::TeamJoinParams,
     ) -> Result<wire::TeamJoinResult, Error> {
-        check_name(&params.name, "name")?;
+        check_agent_name(&params.name, "name")?;
         let row = self.team(&params.team_name)?;
         let member = row.member(&params.name);
         let resumes = self.proves(caller, &params.team_name, member, params.token.as_deref())?;
@@ -250,6 +274,9 @@ impl Core {
             None => format!("{:032x}", cx.ids.secret()),
         };
         let task = self.task_of(caller);
+        if !resumes {
+            self.forward_from_ended(cx, &team, &name);
+        }
         self.change_member(cx, &team, &name, |member, now| {
             if !resumes {
                 member.generation += 1;
@@ -265,6 +292,8 @@ impl Core {
                 member.agent_type = Some(r#type.into());
             }
         });
+        // A connection is one member at a time.
+        self.live.present.retain(|_, seen| seen.conn != Some(caller.conn));
         self.live.present.insert(key(&team, &name), Seen { conn: Some(caller.conn), at: cx.now });
         team_event(cx, &team, "team.joined", json!({ "name": name, "pid": params.pid, "resumed": resumes }));
         Ok(wire::TeamJoinResult { member: self.member_of(cx.now, &team, &name)?, token })
@@ -333,12 +362,16 @@ impl Core {
 
     pub(crate) fn team_heartbeat(&mut self, now: Millis, caller: &Caller) -> Result<wire::Member, Error> {
         let (team, name) = self.membership(caller)?;
+        self.member_of(now, &team, &name)?;
         self.seen(&team, &name, now);
         self.member_of(now, &team, &name)
     }
 
     /// Notes that a member called.
     pub(crate) fn seen(&mut self, team: &str, name: &str, now: Millis) {
+        if self.teams.get(&team.to_owned()).is_none_or(|row| row.member(name).is_none()) {
+            return;
+        }
         self.live.present.entry(key(team, name)).or_insert(Seen { conn: None, at: now }).at = now;
     }
 
@@ -389,6 +422,7 @@ impl Core {
             return;
         };
         let (id, cwd, r#type) = (row.id, row.cwd.clone(), row.agent_type.clone());
+        self.forward_from_ended(cx, team, name);
         self.change_member(cx, team, name, |member, now| {
             member.generation += 1;
             member.joined_at = now;
@@ -399,6 +433,16 @@ impl Core {
             member.agent_type = r#type;
         });
         team_event(cx, team, "team.memberAdded", json!({ "name": name, "taskId": id }));
+    }
+
+    /// Before somebody else takes an ended member's name: what that member did not read is not for the new one, and
+    /// goes to the session that made the team (A14).
+    fn forward_from_ended(&mut self, cx: &mut Cx<'_>, team: &str, name: &str) {
+        let Some(row) = self.teams.get(&team.to_owned()) else { return };
+        if row.member(name).is_some_and(|member| member.ended) {
+            let readers = self.mailbox_of_session(&row.session);
+            self.forward(cx, &of_member(team, name), &readers);
+        }
     }
 
     /// A member whose task ended is ended by itself (H105).

@@ -118,7 +118,7 @@ fn command(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Command, StartFa
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(&spec.env);
     // By these the daemon finds the tree of a shim that was killed.
-    command.env(tree::TASK_ID, &spec.task_id).env(tree::TOKEN, &spec.token);
+    command.env(tree::TASK_ID, &spec.task_id).env(tree::MARK, &spec.token);
     let procs = cgroup.map(Cgroup::procs).transpose().map_err(|error| other("cgroup", &error))?;
     let controlling = spec.stdin == StdinKind::Pty;
     let memory = spec.max_memory_bytes.map(memory_limit);

@@ -10,7 +10,7 @@ pub mod stat;
 
 use std::{collections::HashMap, io};
 
-pub use marked::{Marked, TASK_ID, TOKEN, find_marked, kill_marked, terminate_marked};
+pub use marked::{MARK, Marked, TASK_ID, find_marked, kill_marked, terminate_marked};
 pub use signal::{Delivery, open, send};
 
 use stat::Stat;
@@ -32,6 +32,11 @@ pub fn descendants(pid: i32) -> io::Result<Vec<Process>> {
 /// Like [`descendants`], with all that `/proc` says of each.
 pub fn descendant_stats(pid: i32) -> io::Result<Vec<Stat>> {
     Ok(below(&stat::all()?, &[pid]))
+}
+
+/// The children of a process, those that ended and were not waited for included.
+pub fn children(pid: i32) -> io::Result<Vec<Stat>> {
+    Ok(stat::all()?.into_iter().filter(|stat| stat.parent == pid).collect())
 }
 
 /// Walks down from some roots in one reading of `/proc`.

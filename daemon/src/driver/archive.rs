@@ -83,8 +83,11 @@ impl Archive {
                 Response::TaskWait(TaskWaitResult { tasks: vec![view], timed_out: false })
             }
             _ => {
-                return Err(Error::new(Kind::AlreadyTerminal, format!("task {id} has ended and is archived"))
-                    .with("taskId", id.to_string()));
+                return Err(Error::new(
+                    Kind::AlreadyTerminal,
+                    format!("task {id} has ended and is archived"),
+                )
+                .with("taskId", id.to_string()));
             }
         };
         self.complete(caller, request, &mut response, handle).await?;
@@ -189,14 +192,12 @@ impl Archive {
         params: &MailboxReadParams,
         handle: &Handle,
     ) -> Result<Vec<Message>, Error> {
-        let mailbox =
-            handle.mailbox_address(caller, params.team_name.clone(), params.agent.clone()).await?;
+        let mailbox = handle.mailbox_address(caller, params.team_name.clone(), params.agent.clone()).await?;
         let limit = page::limit(params.limit)?;
         let last = mailbox::read_key(&mailbox, MessageId(u64::MAX));
         let prefix = format!("{mailbox}#");
-        let rows = self
-            .read(move |store| store.scan(Read::KIND, Some(&last), limit, Order::Descending))
-            .await?;
+        let rows =
+            self.read(move |store| store.scan(Read::KIND, Some(&last), limit, Order::Descending)).await?;
         let mut messages = Vec::new();
         for row in rows.iter().take_while(|row| row.id.starts_with(&prefix)) {
             if let Record::Read(read) = decode(Read::KIND, &row.value)? {

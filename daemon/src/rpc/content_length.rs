@@ -179,7 +179,11 @@ mod tests {
             &long,
         ];
         for stream in cases {
-            assert!(matches!(read(9, stream)[..], [Frame::Broken(_)]), "{:?}", String::from_utf8_lossy(stream));
+            assert!(
+                matches!(read(9, stream)[..], [Frame::Broken(_)]),
+                "{:?}",
+                String::from_utf8_lossy(stream)
+            );
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Context {
     /// Where changes are told.
     pub hub: Hub,
     /// Process agents.
-    pub runner: Arc<Runner>,
+    pub runner: Runner,
     /// Environment values, in memory only.
     pub vault: Arc<Vault>,
     /// Times of the config.
@@ -54,6 +54,19 @@ impl Context {
         let values = env.clone();
         env.values_mut().for_each(String::clear);
         Caller { vault: Some(self.vault.put(values)), ..caller }
+    }
+
+    /// Awaits a call that creates; where it is refused, the values that came with it are forgotten.
+    pub(crate) async fn creating<T>(
+        &self,
+        caller: &Caller,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let answer = call.await;
+        if let (Err(_), Some(vault)) = (&answer, caller.vault) {
+            self.vault.forget(vault);
+        }
+        answer
     }
 
     /// Runs what blocks on files away from the runtime's own threads.

@@ -49,7 +49,8 @@ impl Http {
             async move { Ok::<_, Infallible>(http.answer(request.map(HttpBody::new)).await) }
         });
         // Boxed: the compiler can't prove the bounds of the future inside a spawned one.
-        let served: futures_util::future::BoxFuture<'static, _> = Box::pin(serve_with_graceful_shutdown(io, answer, stop));
+        let served: futures_util::future::BoxFuture<'static, _> =
+            Box::pin(serve_with_graceful_shutdown(io, answer, stop));
         if let Err(error) = served.await {
             tracing::debug!(%error, "an HTTP connection failed");
         }

@@ -102,7 +102,10 @@ fn read_file(file: &File, path: &Path, wanted: Wanted) -> io::Result<Piece> {
         From::LastLines(lines) => last_lines(file, size, lines, max)?,
         From::Since(at) => since(path, size, at)?,
     };
-    let mut piece = Piece { bytes: vec![0; usize::try_from(size.saturating_sub(begin).min(max)).unwrap_or(0)], next: begin };
+    let mut piece = Piece {
+        bytes: vec![0; usize::try_from(size.saturating_sub(begin).min(max)).unwrap_or(0)],
+        next: begin,
+    };
     let got = read_at(file, &mut piece.bytes, begin)?;
     piece.bytes.truncate(got);
     piece.next += got as u64;
@@ -204,7 +207,9 @@ fn skip_torn_head(bytes: &mut Vec<u8>) {
 /// How many bytes at the end begin a character that is not all there; none where the piece holds nothing else.
 fn torn_tail(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => bytes.len() - error.valid_up_to(),
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+            bytes.len() - error.valid_up_to()
+        }
         Ok(_) | Err(_) => 0,
     }
 }

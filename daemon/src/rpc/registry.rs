@@ -3,13 +3,13 @@
 //! One generic function registers them all: params are one object or absent, unknown keys are refused with the place
 //! where they stand, and the result is serialised straight into the answer.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
 use ccagent_proto::{Error, Kind, Method, Subscription};
-use futures_util::stream::{BoxStream, StreamExt};
 use futures_util::FutureExt;
+use futures_util::stream::{BoxStream, StreamExt};
 use jsonrpsee::core::server::{
     Extensions, MethodCallback, MethodResponse, Methods, PendingSubscriptionSink, SubscriptionMessage,
 };
@@ -22,11 +22,22 @@ use serde_json::value::RawValue;
 use super::connection::Origin;
 use super::service::object;
 
+/// What becomes of a method's call when its caller goes away or takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// It is dropped.
+    Read,
+    /// It is dropped with its connection; a cancellation it sees itself, so that nothing it took is lost.
+    Take,
+    /// It goes on without its connection; a cancellation it sees itself.
+    Work,
+}
+
 /// The methods of the daemon, ready to be served.
 #[derive(Debug)]
 pub struct Api {
     methods: Methods,
-    kept: HashSet<&'static str>,
+    manners: HashMap<&'static str, Manner>,
 }
 
 impl Api {
@@ -37,7 +48,12 @@ impl Api {
 
     /// Whether a call of this method goes on when its connection ends.
     pub(crate) fn is_kept(&self, method: &str) -> bool {
-        self.kept.contains(method)
+        self.manners.get(method) == Some(&Manner::Work)
+    }
+
+    /// Whether a call of this method is dropped when it is taken back.
+    pub(crate) fn is_dropped(&self, method: &str) -> bool {
+        !matches!(self.manners.get(method), Some(Manner::Take | Manner::Work))
     }
 
     /// The names of all methods, in no order.
@@ -51,23 +67,54 @@ impl Api {
 pub struct Registry<C> {
     context: Arc<C>,
     module: RpcModule<()>,
-    kept: HashSet<&'static str>,
+    manners: HashMap<&'static str, Manner>,
     failed: Option<RegisterMethodError>,
 }
 
 impl<C: Send + Sync + 'static> Registry<C> {
     /// An empty registry whose handlers share a context.
     pub fn new(context: Arc<C>) -> Self {
-        Self { context, module: RpcModule::new(()), kept: HashSet::new(), failed: None }
+        Self { context, module: RpcModule::new(()), manners: HashMap::new(), failed: None }
     }
 
-    /// A method that changes nothing, or only waits: its call ends with its connection.
+    /// A method that changes nothing, or only waits: its call is dropped with its connection, and when it is taken
+    /// back.
     pub fn read<M, F, Fut>(&mut self, handler: F)
     where
         M: Method,
         F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
     {
+        self.add::<M, F, Fut>(Manner::Read, handler);
+    }
+
+    /// A method that waits for something and takes it for its connection: its call is dropped with its connection.
+    pub fn take<M, F, Fut>(&mut self, handler: F)
+    where
+        M: Method,
+        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
+    {
+        self.add::<M, F, Fut>(Manner::Take, handler);
+    }
+
+    /// A method that changes something: its call goes on when its connection ends.
+    pub fn work<M, F, Fut>(&mut self, handler: F)
+    where
+        M: Method,
+        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
+    {
+        self.add::<M, F, Fut>(Manner::Work, handler);
+    }
+
+    fn add<M, F, Fut>(&mut self, manner: Manner, handler: F)
+    where
+        M: Method,
+        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
+    {
+        self.manners.insert(M::NAME, manner);
         let context = Arc::clone(&self.context);
         let callback = move |id: Id<'static>, origin: Result<(Origin, M::Params), Error>, max: usize| {
             let call = origin.map(|(origin, params)| handler(Arc::clone(&context), origin, params));
@@ -81,21 +128,14 @@ impl<C: Send + Sync + 'static> Registry<C> {
             .boxed()
         };
         let callback = MethodCallback::Async(Arc::new(move |id, given, _, max, mut extensions| {
-            callback(id, origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?))), max)
+            callback(
+                id,
+                origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?))),
+                max,
+            )
         }));
         let inserted = self.module.verify_and_insert(M::NAME, callback).map(|_| ());
         self.note(inserted);
-    }
-
-    /// A method that changes something: its call goes on when its connection ends.
-    pub fn work<M, F, Fut>(&mut self, handler: F)
-    where
-        M: Method,
-        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
-    {
-        self.kept.insert(M::NAME);
-        self.read::<M, F, Fut>(handler);
     }
 
     /// A method without params whose answer never changes.
@@ -124,7 +164,8 @@ impl<C: Send + Sync + 'static> Registry<C> {
             move |given, pending, _, mut extensions| {
                 let (context, handler) = (Arc::clone(&context), Arc::clone(&handler));
                 async move {
-                    let opened = origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?)));
+                    let opened =
+                        origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?)));
                     let (origin, params) = match opened {
                         Ok(opened) => opened,
                         Err(error) => return pending.reject(object(&error)).await,
@@ -149,7 +190,7 @@ impl<C: Send + Sync + 'static> Registry<C> {
     pub fn finish(self) -> Result<Api, RegisterMethodError> {
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(Api { methods: self.module.into(), kept: self.kept }),
+            None => Ok(Api { methods: self.module.into(), manners: self.manners }),
         }
     }
 

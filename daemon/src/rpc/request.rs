@@ -61,7 +61,8 @@ pub(crate) fn parse(text: &str) -> Result<Request<'_>, Refused<'_>> {
             return Err(Refused { id: Id::Null, error });
         }
     };
-    let refuse = |id: Option<Id<'static>>, why: &str| Refused { id: id.unwrap_or(Id::Null), error: invalid(why) };
+    let refuse =
+        |id: Option<Id<'static>>, why: &str| Refused { id: id.unwrap_or(Id::Null), error: invalid(why) };
     let owned = |id: &Option<Id<'_>>| id.clone().map(Id::into_owned);
     if envelope.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
         return Err(refuse(owned(&id), "jsonrpc is not \"2.0\""));

@@ -13,7 +13,8 @@ use ccagent_proto::{Error, Kind};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jsonrpsee::core::server::{
-    BoundedSubscriptions, ConnectionId, Extensions, MethodCallback, MethodResponse, MethodSink, SubscriptionState,
+    BoundedSubscriptions, ConnectionId, Extensions, MethodCallback, MethodResponse, MethodSink,
+    SubscriptionState,
 };
 use jsonrpsee::server::{IdProvider, RandomStringIdProvider};
 use jsonrpsee::types::error::reject_too_many_subscriptions;
@@ -120,7 +121,8 @@ impl Service {
     pub(crate) fn overloaded(&self, id: Option<&Id<'_>>) -> Option<MethodResponse> {
         let under_way = self.connection.under_way();
         (under_way >= self.limits.in_flight).then(|| {
-            let error = Error::new(Kind::Overloaded, format!("{under_way} calls of this connection are under way"));
+            let error =
+                Error::new(Kind::Overloaded, format!("{under_way} calls of this connection are under way"));
             MethodResponse::error(id.cloned().unwrap_or(Id::Null), object(&error))
         })
     }
@@ -153,14 +155,14 @@ impl Service {
         let mut extensions = Extensions::new();
         extensions.insert(Origin { connection: Arc::clone(&self.connection), cancelled: cancelled.clone() });
         let call = self.dispatch(id.clone(), request, extensions);
+        let dropped = self.api.is_dropped(&request.method);
         async move {
             let _under_way = under_way;
             let call = AssertUnwindSafe(call).catch_unwind();
-            // The method is asked first: one that must undo something sees the cancellation itself.
             let finished = tokio::select! {
                 biased;
                 finished = call => finished,
-                () = cancelled.cancelled() => return MethodResponse::error(id, object(&cancelled_error())),
+                () = cancelled.cancelled(), if dropped => return MethodResponse::error(id, object(&cancelled_error())),
             };
             finished.unwrap_or_else(|panic| {
                 tracing::error!(cause = panic_text(&*panic), "a method panicked");
@@ -185,12 +187,16 @@ impl Service {
             Some(MethodCallback::Async(method)) => {
                 method(id, params.into_owned(), number, self.limits.answer, extensions)
             }
-            Some(MethodCallback::Subscription(method)) => match self.subscription(number, request.id.is_some()) {
-                Ok((sink, state)) => method(id, params, sink, state, extensions),
-                Err(error) => ready(MethodResponse::error(id, error)),
-            },
+            Some(MethodCallback::Subscription(method)) => {
+                match self.subscription(number, request.id.is_some()) {
+                    Ok((sink, state)) => method(id, params, sink, state, extensions),
+                    Err(error) => ready(MethodResponse::error(id, error)),
+                }
+            }
             Some(MethodCallback::Unsubscription(method)) => match subscription_id(request.params) {
-                Ok(params) => ready(method(id, Params::new(Some(&params)), number, self.limits.answer, extensions)),
+                Ok(params) => {
+                    ready(method(id, Params::new(Some(&params)), number, self.limits.answer, extensions))
+                }
                 Err(error) => ready(MethodResponse::error(id, object(&error))),
             },
         }
@@ -205,13 +211,16 @@ impl Service {
             std::sync::LazyLock::new(|| RandomStringIdProvider::new(16));
         let refuse = |why: &str| object(&Error::new(Kind::InvalidRequest, why));
         let Some(sink) = &self.sink else {
-            return Err(refuse("a subscription needs a connection that stays: a WebSocket, or no HTTP at all"));
+            return Err(refuse(
+                "a subscription needs a connection that stays: a WebSocket, or no HTTP at all",
+            ));
         };
         if !answered {
             return Err(refuse("a subscription needs an id to be answered under"));
         }
         let permit = self.subscriptions.acquire();
-        let subscription_permit = permit.ok_or_else(|| reject_too_many_subscriptions(self.limits.subscriptions))?;
+        let subscription_permit =
+            permit.ok_or_else(|| reject_too_many_subscriptions(self.limits.subscriptions))?;
         let id_provider: &'static dyn IdProvider = &*IDS;
         Ok((sink.clone(), SubscriptionState { conn_id, id_provider, subscription_permit }))
     }
@@ -229,7 +238,10 @@ fn subscription_id(params: Option<&str>) -> Result<String, Error> {
 }
 
 fn no_method(name: &str) -> Error {
-    Error::new(Kind::MethodNotFound, format!("there is no method {name:?}; rpc.discover lists those there are"))
+    Error::new(
+        Kind::MethodNotFound,
+        format!("there is no method {name:?}; rpc.discover lists those there are"),
+    )
 }
 
 /// The error of a call that was taken back.

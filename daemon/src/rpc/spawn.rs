@@ -15,12 +15,10 @@ use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskGet, TaskResume, TaskStop};
 use ccagent_proto::task::{Task, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams};
 use ccagent_proto::{Error, Kind};
-use tokio::time::Instant;
 
 use super::connection::Origin;
 use super::context::Context;
-use super::service::cancelled_error;
-use super::wait::{self, Look, Waited, until};
+use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
 
 /// The error kind of a task whose program could not be executed.
@@ -34,9 +32,9 @@ pub(crate) async fn spawn(
 ) -> Result<AgentSpawnResult, Error> {
     let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
     let background = params.run_in_background == Some(true);
-    let deadline = wait::deadline(params.timeout_ms);
-    let answer = context.call::<AgentSpawn>(&caller, params).await?;
-    settle(&context, &origin, &caller, answer, background, deadline).await
+    let patience = Patience::new(&origin, params.timeout_ms);
+    let answer = context.creating(&caller, context.call::<AgentSpawn>(&caller, params)).await?;
+    settle(&context, &patience, &caller, answer, background).await
 }
 
 /// Runs an ended task again.
@@ -47,9 +45,9 @@ pub(crate) async fn resume(
 ) -> Result<AgentSpawnResult, Error> {
     let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
     let background = params.run_in_background == Some(true);
-    let deadline = wait::deadline(params.timeout_ms);
-    let answer = context.call::<TaskResume>(&caller, params).await?;
-    settle(&context, &origin, &caller, answer, background, deadline).await
+    let patience = Patience::new(&origin, params.timeout_ms);
+    let answer = context.creating(&caller, context.call::<TaskResume>(&caller, params)).await?;
+    settle(&context, &patience, &caller, answer, background).await
 }
 
 /// Waits for a background task as if it had been spawned in the foreground.
@@ -60,32 +58,35 @@ pub(crate) async fn foreground(
 ) -> Result<AgentSpawnResult, Error> {
     let caller = origin.connection.caller();
     let answer = context.call::<TaskForeground>(&caller, params).await?;
-    settle(&context, &origin, &caller, answer, false, None).await
+    settle(&context, &Patience::new(&origin, None), &caller, answer, false).await
 }
 
 async fn settle(
     context: &Context,
-    origin: &Origin,
+    patience: &Patience,
     caller: &Caller,
     answer: AgentSpawnResult,
     background: bool,
-    deadline: Option<Instant>,
 ) -> Result<AgentSpawnResult, Error> {
     if background || answer.task.is_backgrounded {
-        let task = until_it_runs(context, caller, &answer.task).await?;
+        let task = until_it_runs(context, patience, caller, &answer.task).await?;
         return Ok(AgentSpawnResult { task, ..launched(answer) });
     }
-    let done = tokio::select! {
-        done = until_done(context, caller, &answer.task, deadline) => done?,
-        () = origin.cancelled.cancelled() => {
+    let task = match until_done(context, patience, caller, &answer.task).await {
+        Ok(Waited::There(task)) => task,
+        Err(error) if error.kind == Kind::Cancelled => {
             stop(context, caller, &answer.task);
-            return Err(cancelled_error().with("taskId", answer.task_id.to_string()));
+            return Err(error.with("taskId", answer.task_id.to_string()));
         }
-    };
-    let task = match done {
-        Waited::There(task) => task,
-        Waited::TimedOut(_) => {
-            context.call::<TaskBackground>(caller, by_id(&answer.task)).await.or_else(or_ended(&answer.task))?
+        Err(error) => return Err(error),
+        Ok(Waited::TimedOut(_)) => {
+            // It may have ended just now: then it is answered as ended.
+            match context.call::<TaskBackground>(caller, by_id(&answer.task)).await {
+                Err(error) if error.kind == Kind::AlreadyTerminal => {
+                    get(context, caller, &answer.task).await?
+                }
+                moved => moved?,
+            }
         }
     };
     if task.status.is_done() {
@@ -99,7 +100,8 @@ async fn settle(
 fn launched(answer: AgentSpawnResult) -> AgentSpawnResult {
     let status = match answer.status {
         SpawnStatus::Completed | SpawnStatus::Failed | SpawnStatus::Killed => SpawnStatus::AsyncLaunched,
-        status @ (SpawnStatus::AsyncLaunched | SpawnStatus::RemoteLaunched | SpawnStatus::TeammateSpawned) => status,
+        status
+        @ (SpawnStatus::AsyncLaunched | SpawnStatus::RemoteLaunched | SpawnStatus::TeammateSpawned) => status,
     };
     AgentSpawnResult { status, ..answer }
 }
@@ -122,8 +124,13 @@ fn finished(answer: AgentSpawnResult, task: Task) -> AgentSpawnResult {
     AgentSpawnResult { status, task, text: Some(text), hint: None, ..answer }
 }
 
-async fn until_it_runs(context: &Context, caller: &Caller, task: &Task) -> Result<Task, Error> {
-    let looked = until(&context.hub, [Key::Task(task.id)], None, async || {
+async fn until_it_runs(
+    context: &Context,
+    patience: &Patience,
+    caller: &Caller,
+    task: &Task,
+) -> Result<Task, Error> {
+    let looked = until(&context.hub, [Key::Task(task.id)], patience, async || {
         let task = get(context, caller, task).await?;
         let starting = task.status == TaskStatus::Running && task.started_at.is_none();
         Ok(if starting { Look::NotYet(task) } else { Look::There(task) })
@@ -135,11 +142,11 @@ async fn until_it_runs(context: &Context, caller: &Caller, task: &Task) -> Resul
 
 async fn until_done(
     context: &Context,
+    patience: &Patience,
     caller: &Caller,
     task: &Task,
-    deadline: Option<Instant>,
 ) -> Result<Waited<Task>, Error> {
-    until(&context.hub, [Key::Task(task.id)], deadline, async || {
+    until(&context.hub, [Key::Task(task.id)], patience, async || {
         let task = get(context, caller, task).await?;
         Ok(if task.status.is_done() || task.is_backgrounded { Look::There(task) } else { Look::NotYet(task) })
     })
@@ -152,14 +159,6 @@ async fn get(context: &Context, caller: &Caller, task: &Task) -> Result<Task, Er
 
 fn by_id(task: &Task) -> TaskGetParams {
     TaskGetParams { task_id: task.id.to_string() }
-}
-
-/// A task that ended while it was to be moved is answered as it stood.
-fn or_ended(task: &Task) -> impl FnOnce(Error) -> Result<Task, Error> {
-    move |error| match error.kind {
-        Kind::AlreadyTerminal => Ok(task.clone()),
-        _ => Err(error),
-    }
 }
 
 /// Stops a task whose caller took its call back; the stop goes on when the connection ends.

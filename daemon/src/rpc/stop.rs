@@ -6,14 +6,13 @@ use std::sync::Arc;
 use ccagent_core::Caller;
 use ccagent_proto::method::{TaskGet, TaskStop, TaskStopAll};
 use ccagent_proto::task::{
-    Task, TaskGetParams, TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult,
+    Task, TaskGetParams, TaskStatus, TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult,
 };
 use ccagent_proto::{Error, Kind, Millis, TaskId};
-use tokio::time::Instant;
 
 use super::connection::Origin;
 use super::context::Context;
-use super::wait::{self, Look, Waited, until};
+use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
 
 /// Time for the operating system to confirm a kill, after the grace.
@@ -26,11 +25,12 @@ pub(crate) async fn stop(
     params: TaskStopParams,
 ) -> Result<TaskStopResult, Error> {
     let caller = origin.connection.caller();
-    let grace = if params.force == Some(true) { 0 } else { params.grace_ms.unwrap_or(context.times.grace_ms) };
+    let grace =
+        if params.force == Some(true) { 0 } else { params.grace_ms.unwrap_or(context.times.grace_ms) };
     let marked = context.call::<TaskStop>(&caller, params).await?;
-    let deadline = wait::deadline(Some(grace.saturating_add(CONFIRM)));
+    let patience = Patience::new(&origin, Some(grace.saturating_add(CONFIRM)));
     let tasks = std::iter::once(marked.task).chain(marked.descendants).collect();
-    match until_all_ended(&context, &caller, tasks, deadline).await? {
+    match until_all_ended(&context, &caller, tasks, &patience).await? {
         Waited::There(mut tasks) => {
             let descendants = tasks.split_off(1);
             let task = tasks.pop().ok_or_else(|| Error::new(Kind::Internal, "the stopped task is gone"))?;
@@ -51,7 +51,7 @@ pub(crate) async fn stop_all(
     params: TaskStopAllParams,
 ) -> Result<TaskStopAllResult, Error> {
     let caller = origin.connection.caller();
-    let deadline = wait::deadline(Some(params.timeout_ms.unwrap_or(context.times.stop_all_ms)));
+    let patience = Patience::new(&origin, Some(params.timeout_ms.unwrap_or(context.times.stop_all_ms)));
     let marked = context.call::<TaskStopAll>(&caller, params).await?;
     let mut tasks = Vec::with_capacity(marked.abandoned.len());
     for id in &marked.abandoned {
@@ -61,7 +61,7 @@ pub(crate) async fn stop_all(
             Err(error) => return Err(error),
         }
     }
-    let tasks = until_all_ended(&context, &caller, tasks, deadline).await?.into_inner();
+    let tasks = until_all_ended(&context, &caller, tasks, &patience).await?.into_inner();
     let abandoned: Vec<TaskId> = running(&tasks).collect();
     for id in &abandoned {
         kill(&context, &caller, *id).await;
@@ -76,17 +76,17 @@ pub(crate) async fn until_all_ended(
     context: &Context,
     caller: &Caller,
     tasks: Vec<Task>,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<Waited<Vec<Task>>, Error> {
     let keys: Vec<Key> = tasks.iter().map(|task| Key::Task(task.id)).collect();
     let tasks = tokio::sync::Mutex::new(tasks);
-    until(&context.hub, keys, deadline, async || {
+    until(&context.hub, keys, patience, async || {
         let mut tasks = tasks.lock().await;
         for task in tasks.iter_mut().filter(|task| !task.status.is_done()) {
             match get(context, caller, task.id).await {
                 Ok(now) => *task = now,
                 // One that kept no record is gone with its end.
-                Err(error) if error.kind == Kind::TaskNotFound => task.status = ccagent_proto::task::TaskStatus::Killed,
+                Err(error) if error.kind == Kind::TaskNotFound => task.status = TaskStatus::Killed,
                 Err(error) => return Err(error),
             }
         }
@@ -97,7 +97,8 @@ pub(crate) async fn until_all_ended(
     .await
 }
 
-fn running(tasks: &[Task]) -> impl Iterator<Item = TaskId> {
+/// Those that have not ended.
+pub(crate) fn running(tasks: &[Task]) -> impl Iterator<Item = TaskId> {
     tasks.iter().filter(|task| !task.status.is_done()).map(|task| task.id)
 }
 

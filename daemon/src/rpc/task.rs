@@ -9,7 +9,7 @@ use ccagent_proto::task::{
     OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
     TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskWaitParams, TaskWaitResult, TaskWriteParams,
 };
-use ccagent_proto::{Empty, Error, Kind};
+use ccagent_proto::{Empty, Error, Kind, TaskId};
 use ccagent_shim::index::Stream;
 use futures_util::stream::{BoxStream, StreamExt};
 
@@ -17,7 +17,7 @@ use super::connection::Origin;
 use super::context::Context;
 use super::events_file;
 use super::output::{self, From, Piece, Wanted};
-use super::wait::{self, Look, until};
+use super::wait::{Look, Patience, until};
 use crate::hub::{Key, Watch};
 
 /// Bytes of one followed piece.
@@ -30,8 +30,8 @@ pub(crate) async fn wait(
     params: TaskWaitParams,
 ) -> Result<TaskWaitResult, Error> {
     let caller = origin.connection.caller();
-    let deadline = wait::deadline(params.timeout_ms);
-    let mut stands = context.call::<TaskWait>(&caller, params.clone()).await?;
+    let patience = Patience::new(&origin, params.timeout_ms);
+    let stands = context.call::<TaskWait>(&caller, params.clone()).await?;
     if !stands.timed_out {
         return Ok(stands);
     }
@@ -39,12 +39,11 @@ pub(crate) async fn wait(
     let task_ids: Vec<String> = stands.tasks.iter().map(|task| task.id.to_string()).collect();
     let keys: Vec<Key> = stands.tasks.iter().map(|task| Key::Task(task.id)).collect();
     let params = TaskWaitParams { task_ids, ..params };
-    let waited = until(&context.hub, keys, deadline, async || {
+    let waited = until(&context.hub, keys, &patience, async || {
         let stands = context.call::<TaskWait>(&caller, params.clone()).await?;
         Ok(if stands.timed_out { Look::NotYet(stands) } else { Look::There(stands) })
     });
-    stands = waited.await?.into_inner();
-    Ok(stands)
+    Ok(waited.await?.into_inner())
 }
 
 /// Reads a task's output, and waits for more where asked.
@@ -55,7 +54,7 @@ pub(crate) async fn output(
 ) -> Result<TaskOutputResult, Error> {
     let from = from_of(&params)?;
     let caller = origin.connection.caller();
-    let deadline = wait::deadline(params.timeout_ms);
+    let patience = Patience::new(&origin, params.timeout_ms);
     let first = get(&context, &caller, &params.task_id).await?;
     let id = first.id.to_string();
     let look = async || {
@@ -74,7 +73,7 @@ pub(crate) async fn output(
     };
     let (task, piece) = if params.block == Some(true) {
         let keys = [Key::Task(first.id), Key::Output(first.id)];
-        until(&context.hub, keys, deadline, look).await?.into_inner()
+        until(&context.hub, keys, &patience, look).await?.into_inner()
     } else {
         match look().await? {
             Look::There(read) | Look::NotYet(read) => read,
@@ -112,7 +111,8 @@ pub(crate) async fn follow(
     let task = get(&context, &caller, &params.task_id).await?;
     let from = params.offset.map_or(From::LastLines(params.tail_lines.unwrap_or(0)), From::Offset);
     let watch = context.hub.watch([Key::Task(task.id), Key::Output(task.id)]);
-    let follower = Follower { context, caller, id: task.id.to_string(), from, watch, ready: Vec::new(), over: false };
+    let follower =
+        Follower { context, caller, id: task.id.to_string(), from, watch, ready: Vec::new(), over: false };
     let items = futures_util::stream::unfold(follower, |mut follower| async move {
         let item = follower.next().await?;
         Some((item, follower))
@@ -201,7 +201,14 @@ fn item(piece: Piece, stream: Option<Stream>, task: &Task) -> OutputItem {
         Stream::Err => OutputSource::Err,
         Stream::Pty => OutputSource::Pty,
     });
-    OutputItem { text: text.filter(|text| !text.is_empty()), base64, stream, next_offset, status: task.status, done }
+    OutputItem {
+        text: text.filter(|text| !text.is_empty()),
+        base64,
+        stream,
+        next_offset,
+        status: task.status,
+        done,
+    }
 }
 
 /// Reads a task's events file.
@@ -215,18 +222,40 @@ pub(crate) async fn events(
 }
 
 /// Writes to a task's standard input.
-pub(crate) async fn write(context: Arc<Context>, origin: Origin, params: TaskWriteParams) -> Result<Empty, Error> {
-    let task = context.handle.steer(origin.connection.caller(), params.task_id).await?;
+pub(crate) async fn write(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskWriteParams,
+) -> Result<Empty, Error> {
+    let task = steered(&context, &origin, params.task_id).await?;
     let eof = params.eof == Some(true);
-    context.runner.write(task.id, task.attempt, params.text.into_bytes(), eof).await?;
+    context.runner.write(task, params.text.into_bytes(), eof).await?;
     Ok(Empty {})
 }
 
 /// Sets the size of a task's terminal.
-pub(crate) async fn resize(context: Arc<Context>, origin: Origin, params: TaskResizeParams) -> Result<Empty, Error> {
-    let task = context.handle.steer(origin.connection.caller(), params.task_id).await?;
-    context.runner.resize(task.id, task.attempt, params.cols, params.rows).await?;
+pub(crate) async fn resize(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TaskResizeParams,
+) -> Result<Empty, Error> {
+    let task = steered(&context, &origin, params.task_id).await?;
+    context.runner.resize(task, params.cols, params.rows).await?;
     Ok(Empty {})
+}
+
+/// A running task that the caller may write to.
+async fn steered(context: &Context, origin: &Origin, text: String) -> Result<TaskId, Error> {
+    let caller = origin.connection.caller();
+    let found = context.handle.ask(move |core, _| {
+        let row = core.steered(&caller, &text)?;
+        if row.is_done() {
+            let error = Error::new(Kind::AlreadyTerminal, format!("task {} has ended", row.id));
+            return Err(error.with("taskId", row.id.to_string()));
+        }
+        Ok(row.id)
+    });
+    found.await?
 }
 
 async fn get(context: &Context, caller: &Caller, task_id: &str) -> Result<Task, Error> {

@@ -4,3 +4,5 @@ mod client;
 mod framings;
 mod life;
 mod methods;
+mod tasks;
+mod world;

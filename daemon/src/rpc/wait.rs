@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use ccagent_proto::{Error, Millis};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::hub::{Hub, Key};
+use super::connection::Origin;
+use super::service::cancelled_error;
+use crate::hub::{Hub, Key, Watch};
 
 /// How a look at the state went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +41,51 @@ impl<T> Waited<T> {
     }
 }
 
-/// The end of a wait of so many milliseconds; `None` waits for ever.
-pub(crate) fn deadline(wait: Option<Millis>) -> Option<Instant> {
-    // A wait that the clock can't hold is as good as none.
-    Instant::now().checked_add(Duration::from_millis(wait?))
+/// How long a caller waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    deadline: Option<Instant>,
+    cancelled: CancellationToken,
 }
 
-/// Looks until the condition holds, whenever one of the keys changed.
+impl Patience {
+    /// So many milliseconds from now, or until the call is taken back.
+    pub(crate) fn new(origin: &Origin, wait: Option<Millis>) -> Self {
+        Self::until(origin.cancelled.clone(), wait)
+    }
+
+    fn until(cancelled: CancellationToken, wait: Option<Millis>) -> Self {
+        // A wait that the clock can't hold is as good as none.
+        let deadline = wait.and_then(|wait| Instant::now().checked_add(Duration::from_millis(wait)));
+        Self { deadline, cancelled }
+    }
+
+    /// Waits for a change; says whether there was one in time.
+    async fn changed(&self, watch: &mut Watch) -> Result<bool, Error> {
+        let changed = async {
+            match self.deadline {
+                None => watch.changed().await,
+                Some(deadline) => return tokio::time::timeout_at(deadline, watch.changed()).await.is_ok(),
+            }
+            true
+        };
+        tokio::select! {
+            biased;
+            () = self.cancelled.cancelled() => Err(cancelled_error()),
+            changed = changed => Ok(changed),
+        }
+    }
+}
+
+/// Looks until the condition holds, whenever one of the keys changed. A look is never given up half-way: what it
+/// took is not lost.
+///
+/// # Errors
+/// What a look says; `cancelled` when the call is taken back.
 pub(crate) async fn until<T, Fut>(
     hub: &Hub,
     keys: impl IntoIterator<Item = Key>,
-    deadline: Option<Instant>,
+    patience: &Patience,
     mut look: impl FnMut() -> Fut,
 ) -> Result<Waited<T>, Error>
 where
@@ -60,14 +97,8 @@ where
             Look::There(value) => return Ok(Waited::There(value)),
             Look::NotYet(value) => value,
         };
-        let changed = watch.changed();
-        match deadline {
-            None => changed.await,
-            Some(deadline) => {
-                if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                    return Ok(Waited::TimedOut(stands));
-                }
-            }
+        if !patience.changed(&mut watch).await? {
+            return Ok(Waited::TimedOut(stands));
         }
     }
 }
@@ -89,7 +120,8 @@ mod tests {
     #[tokio::test]
     async fn a_change_during_the_look_is_seen() {
         let ((hub, key), looks) = (hub(), Cell::new(0));
-        let waited = until(&hub, [key.clone()], None, async || {
+        let forever = Patience::until(CancellationToken::new(), None);
+        let waited = until(&hub, [key.clone()], &forever, async || {
             looks.set(looks.get() + 1);
             hub.wake(&key);
             Ok(if looks.get() == 3 { Look::There(()) } else { Look::NotYet(()) })
@@ -102,11 +134,25 @@ mod tests {
     async fn time_running_out_says_how_things_stand() {
         let ((hub, key), looks) = (hub(), Cell::new(0));
         let before = Instant::now();
-        let waited = until(&hub, [key], deadline(Some(3_600_000)), async || {
+        let hour = Patience::until(CancellationToken::new(), Some(3_600_000));
+        let waited = until(&hub, [key], &hour, async || {
             looks.set(looks.get() + 1);
             Ok(Look::NotYet(looks.get()))
         });
         assert_eq!(waited.await, Ok(Waited::TimedOut(1)));
         assert_eq!(before.elapsed(), Duration::from_hours(1));
+    }
+
+    /// SV-09: a wait that is taken back ends, and its last look was whole.
+    #[tokio::test]
+    async fn a_wait_that_is_taken_back_ends() {
+        let (hub, key) = hub();
+        let patience = Patience::until(CancellationToken::new(), None);
+        let waited = until(&hub, [key], &patience, async || {
+            patience.cancelled.cancel();
+            tokio::task::yield_now().await;
+            Ok(Look::NotYet(()))
+        });
+        assert_eq!(waited.await.unwrap_err().kind, ccagent_proto::Kind::Cancelled);
     }
 }

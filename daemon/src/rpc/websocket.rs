@@ -73,7 +73,8 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Arc::clone(&limits),
         Some(MethodSink::new(sink)),
     );
-    let stream = Stream::new((reader, writer), BytesMut::new(), Cutter::ndjson(limits.frame), service, outbox);
+    let stream =
+        Stream::new((reader, writer), BytesMut::new(), Cutter::ndjson(limits.frame), service, outbox);
 
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
@@ -108,7 +109,9 @@ async fn incoming(
         let received = receiver.receive_data(&mut message).await;
         let passed = match received {
             Ok(_) => pass(&mut message, &mut to_loop).await,
-            Err(Error::MessageTooLarge { .. } | Error::Codec(soketto::base::Error::PayloadTooLarge { .. })) => {
+            Err(
+                Error::MessageTooLarge { .. } | Error::Codec(soketto::base::Error::PayloadTooLarge { .. }),
+            ) => {
                 // A line over the limit makes the loop say so.
                 drop(pass(&mut vec![b' '; max + 1], &mut to_loop).await);
                 return;

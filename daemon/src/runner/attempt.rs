@@ -8,7 +8,7 @@ use std::time::Duration;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Ended, Report};
 use ccagent_proto::task::Exit;
-use ccagent_proto::{Error, Kind, Millis, TaskId};
+use ccagent_proto::{Error, Kind, TaskId};
 use ccagent_shim::files;
 use ccagent_shim::wire::{DaemonLine, ExitRecord, ShimLine, StartReply, StdinError};
 use futures_util::{SinkExt, StreamExt};
@@ -39,8 +39,6 @@ pub(super) struct Attempt {
     pub(super) attempt: u32,
     pub(super) directory: String,
     pub(super) control: Box<str>,
-    /// The hash of the agent's token: marks its processes when the shim is lost.
-    pub(super) token: Option<Box<str>>,
     child: Option<Child>,
 }
 
@@ -58,7 +56,6 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, commands: mpsc::Recei
         attempt: start.attempt,
         directory: start.directory.clone(),
         control: start.control.clone(),
-        token: Some(ccagent_core::task::token_hash(&start.token)),
         child: None,
     };
     match launch::launch(&attempt.inner, &start).await {
@@ -69,7 +66,10 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, commands: mpsc::Recei
             attempt.supervise(commands).await;
         }
         // A shim of the daemon before this one was quicker: it is the one that counts.
-        Ok((mut child, StartReply::Failed { kind: ccagent_shim::wire::StartErrorKind::AlreadyClaimed, .. })) => {
+        Ok((
+            mut child,
+            StartReply::Failed { kind: ccagent_shim::wire::StartErrorKind::AlreadyClaimed, .. },
+        )) => {
             drop(child.wait().await);
             attempt.adopt(commands).await;
         }
@@ -95,7 +95,6 @@ pub(super) async fn adopt(
         attempt: survivor.attempt,
         directory: survivor.directory,
         control: survivor.control,
-        token: survivor.token,
         child: None,
     };
     attempt.adopt(commands).await;
@@ -113,7 +112,8 @@ impl Attempt {
     async fn unanswered(self, error: &launch::LaunchError, commands: mpsc::Receiver<Command>) {
         let claimed = files::read_claim(&self.dir());
         if matches!(claimed, Ok(None)) {
-            let source = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
+            let source =
+                std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
             let message = format!("{error}{source}");
             self.report(Report::StartFailed { cause: "other".to_owned(), message }).await;
         } else {
@@ -286,7 +286,8 @@ impl Attempt {
             delegated.remove(self.task, self.attempt);
         }
         if let Some(failed) = &record.start_failed {
-            let cause = serde_json::to_value(failed.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
+            let cause =
+                serde_json::to_value(failed.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
             let message = failed.message.clone();
             return self.report(Report::StartFailed { cause: cause.unwrap_or_default(), message }).await;
         }
@@ -301,11 +302,6 @@ impl Attempt {
             oom: record.oom,
         }))
         .await;
-    }
-
-    /// Waits until something is to be done by force: used while a lost tree is ended.
-    pub(super) fn grace(&self) -> Millis {
-        0
     }
 }
 

@@ -4,17 +4,18 @@
 use std::io;
 
 use ccagent_core::input::Report;
-use ccagent_core::task::token_hash;
 use ccagent_shim::tree::{self, Process};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use rustix::process::{PidfdFlags, Signal, pidfd_open};
-use tokio::io::unix::AsyncFd;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
 
 use super::attempt::Attempt;
 
 /// Rounds of search and kill before the tree counts as one that can't be ended.
 const ROUNDS: usize = 100;
+/// Seconds that one process may take to go.
+const END_MOST: i64 = 10;
 
 /// Ends what is left of an attempt, then reports it.
 pub(super) async fn end(attempt: &mut Attempt, message: &str) {
@@ -56,33 +57,29 @@ pub(super) async fn end(attempt: &mut Attempt, message: &str) {
 /// Processes that carry the attempt's marks or descend from one that does, and orphans that came to us because the
 /// shim that should have got them is gone.
 fn remains(attempt: &Attempt) -> io::Result<Vec<Process>> {
-    let is_token = |token: &str| attempt.token.as_deref() == Some(&*token_hash(token));
-    let marked = tree::find_marked(&attempt.task.to_string(), &is_token)?;
-    let mut found = marked.found;
+    let marked = tree::find_marked(&attempt.task.to_string(), &attempt.control)?;
+    let found = marked.found;
     let shims = attempt.inner.shims();
     for stat in tree::children(std::process::id().cast_signed())? {
         let is_shim = shims.iter().any(|shim| shim.cast_signed() == stat.pid);
         if !is_shim && stat.ended {
             // An orphan that ended and that nobody else will collect.
-            drop(waitpid(Pid::from_raw(stat.pid), Some(WaitPidFlag::WNOHANG)));
+            _ = waitpid(Pid::from_raw(stat.pid), Some(WaitPidFlag::WNOHANG));
         }
     }
-    found.sort_unstable();
-    found.dedup();
     Ok(found)
 }
 
-/// Returns when a process is gone.
+/// Returns when a process is gone, or after a bound.
 pub(super) async fn gone(pid: i32, start_time: u64) {
-    let Some(raw) = rustix::process::Pid::from_raw(pid) else { return };
-    let Ok(fd) = pidfd_open(raw, PidfdFlags::NONBLOCK) else { return };
-    // The number may belong to another process by now: only the very one is waited for.
-    if ccagent_shim::files::same_process(pid, start_time) != ccagent_shim::files::Liveness::Alive {
-        return;
-    }
-    if let Ok(fd) = AsyncFd::new(fd)
-        && let Err(error) = fd.readable().await
-    {
+    let process = Process { pid, start_time };
+    // The thread waits on a descriptor of the very process: a number that was given again is another process.
+    let waited = tokio::task::spawn_blocking(move || {
+        let Some(fd) = tree::open(process)? else { return Ok(()) };
+        let limit = rustix::time::Timespec { tv_sec: END_MOST, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)).map(drop).map_err(io::Error::from)
+    });
+    if let Ok(Err(error)) = waited.await {
         tracing::debug!(pid, %error, "the end of a process can't be waited for");
     }
 }

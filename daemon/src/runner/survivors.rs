@@ -24,7 +24,11 @@ impl Runner {
         let listed = tokio::task::spawn_blocking(move || directories(&sessions)).await.unwrap_or_default();
         let known = handle
             .ask(move |core, _| {
-                listed.into_iter().filter(|(id, _)| !core.knows(*id)).map(|(_, path)| path).collect::<Vec<_>>()
+                listed
+                    .into_iter()
+                    .filter(|(id, _)| !core.knows(*id))
+                    .map(|(_, path)| path)
+                    .collect::<Vec<_>>()
             })
             .await
             .unwrap_or_default();

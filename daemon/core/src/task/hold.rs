@@ -2,7 +2,7 @@
 
 use ccagent_proto::event::Topic;
 use ccagent_proto::task::{StoppedBy, TaskPruneParams, TaskPruneResult, TaskRemoveParams, TaskRetainParams};
-use ccagent_proto::{Empty, Error, Kind, Millis, TaskId};
+use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 
 use super::resolve::Found;
@@ -11,6 +11,7 @@ use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::effect::Effect;
+use crate::mailbox;
 use crate::record::Record;
 use crate::table::Stored;
 
@@ -38,7 +39,7 @@ impl Core {
             return;
         };
         if !row.persist {
-            erase(cx, id, row.session);
+            self.erase(cx, id, row.session);
             return;
         }
         self.archive_order.insert((at, id));
@@ -51,7 +52,7 @@ impl Core {
     pub(crate) fn prune_archive(&mut self, cx: &mut Cx<'_>) {
         while let Some((at, id)) = self.archive_order.first().copied() {
             let full = self.archive.len() > self.limits.archive_count as usize;
-            if !full && at + self.limits.archive_ms > cx.now {
+            if !full && at.saturating_add(self.limits.archive_ms) > cx.now {
                 return;
             }
             self.drop_archived(cx, id);
@@ -60,18 +61,26 @@ impl Core {
 
     /// When the oldest archived task is too old.
     pub(crate) fn archive_deadline(&self) -> Option<Millis> {
-        self.archive_order.first().map(|(at, _)| at + self.limits.archive_ms)
+        self.archive_order.first().map(|(at, _)| at.saturating_add(self.limits.archive_ms))
     }
 
     fn drop_archived(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         if let Some(entry) = self.archive.remove(cx, &id) {
             self.archive_order.remove(&(entry.at, id));
             cx.delete(Past::KIND, id.to_string());
-            erase(cx, id, entry.session);
+            self.erase(cx, id, entry.session);
         }
     }
 
-    fn forget_vault(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+    /// Deletes what stands beside a task's row, and its files. Mail that nobody will read goes to its session.
+    fn erase(&mut self, cx: &mut Cx<'_>, id: TaskId, session: SessionId) {
+        let readers = self.mailbox_of_session(&session);
+        self.forward(cx, &mailbox::of_lone(id), &readers);
+        cx.delete(Launch::KIND, id.to_string());
+        cx.effects.push(Effect::RemoveFiles { task: id, session });
+    }
+
+    pub(crate) fn forget_vault(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         if let Some(vault) = self.live.task_vaults.remove(&id) {
             cx.effects.push(Effect::Forget { vault });
         }
@@ -86,7 +95,7 @@ impl Core {
         let row = self.task(&params.task_id)?;
         let id = row.id;
         self.may_steer(caller, row)?;
-        let evict_after = params.evict_after_ms.map(|ms| cx.now + ms);
+        let evict_after = params.evict_after_ms.map(|ms| cx.now.saturating_add(ms));
         self.tasks.update(cx, id, |row| {
             row.retain = params.retain;
             row.evict_after = evict_after;
@@ -118,7 +127,7 @@ impl Core {
                 self.task_event(cx, id, Topic::Task, "task.removed", json!({}));
                 self.drop_notices(cx, id);
                 if let Some(row) = self.tasks.remove(cx, id) {
-                    erase(cx, id, row.session);
+                    self.erase(cx, id, row.session);
                 }
                 self.forget_vault(cx, id);
             }
@@ -138,10 +147,4 @@ impl Core {
         }
         TaskPruneResult { removed }
     }
-}
-
-/// Deletes what stands beside a task's row, and its files.
-fn erase(cx: &mut Cx<'_>, id: TaskId, session: ccagent_proto::SessionId) {
-    cx.delete(Launch::KIND, id.to_string());
-    cx.effects.push(Effect::RemoveFiles { task: id, session });
 }

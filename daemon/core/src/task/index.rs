@@ -21,7 +21,7 @@ pub struct Tasks {
 struct Index {
     /// Live agents outside teams by name.
     names: BTreeMap<Box<str>, TaskId>,
-    /// Children by parent.
+    /// Tasks by the one right above them.
     children: BTreeMap<TaskId, BTreeSet<TaskId>>,
     /// Taken slots by session.
     slots: BTreeMap<SessionId, u32>,
@@ -67,23 +67,33 @@ impl Tasks {
 
     /// Changes a task and stamps `updated_at`; `false` when there is none with that id.
     pub fn update(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) -> bool {
+        let now = cx.now;
+        self.change(cx, id, |row| {
+            change(row);
+            row.updated_at = now;
+        })
+    }
+
+    fn change(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) -> bool {
         let Some(before) = self.table.get(&id) else {
             return false;
         };
         self.index.drop(before);
-        let now = cx.now;
-        let changed = self.table.update(cx, &id, |row| {
-            change(row);
-            row.updated_at = now;
-        });
+        let changed = self.table.update(cx, &id, change);
         if let Some(after) = self.table.get(&id) {
             self.index.add(after);
         }
         changed
     }
 
-    /// Takes a task out.
+    /// Takes a task out. What stood below it stands below the one above it from now on, so that a stop still
+    /// reaches it (D50).
     pub fn remove(&mut self, cx: &mut Cx<'_>, id: TaskId) -> Option<Row> {
+        let above = self.table.get(&id)?.above;
+        let below: Vec<TaskId> = self.children(id).collect();
+        for child in below {
+            self.change(cx, child, |row| row.above = above);
+        }
         let row = self.table.remove(cx, &id)?;
         self.index.drop(&row);
         Some(row)
@@ -161,8 +171,8 @@ impl Index {
         if let (Some(name), None, false) = (&row.name, &row.team, row.is_done()) {
             self.names.insert(name.clone(), row.id);
         }
-        if let Some(parent) = row.parent {
-            self.children.entry(parent).or_default().insert(row.id);
+        if let Some(above) = row.above {
+            self.children.entry(above).or_default().insert(row.id);
         }
         if row.holds_slot() {
             *self.slots.entry(row.session.clone()).or_default() += 1;
@@ -187,8 +197,8 @@ impl Index {
         {
             self.names.remove(name);
         }
-        if let Some(parent) = row.parent {
-            take(&mut self.children, &parent, row.id);
+        if let Some(above) = row.above {
+            take(&mut self.children, &above, row.id);
         }
         if row.holds_slot()
             && let Some(count) = self.slots.get_mut(&row.session)
@@ -218,12 +228,14 @@ impl Index {
             State::Queued => None,
             State::Starting | State::Running { .. } | State::Leaving { .. } => {
                 let limited = row.budget.run_ms > 0 && row.stop.is_none();
-                row.started_at.filter(|_| limited).map(|at| at + row.budget.run_ms)
+                row.started_at.filter(|_| limited).map(|at| at.saturating_add(row.budget.run_ms))
             }
+            // Nothing leaves before somebody took note of its end (TS-05).
+            State::Done { .. } if !row.acked => None,
             State::Done { at, .. } => match row.evict_after {
                 Some(evict) => Some(evict),
-                None if row.retain || !row.acked => None,
-                None => Some(at + self.hold_ms),
+                None if row.retain => None,
+                None => Some(at.saturating_add(self.hold_ms)),
             },
         }
     }

@@ -50,7 +50,38 @@ impl Core {
             return true;
         }
         let hold = if params.panel == Some(true) { self.limits.panel_hold_ms } else { self.limits.hold_ms };
-        !row.acked || now < at + hold
+        !row.acked || now < at.saturating_add(hold)
+    }
+
+    /// Views of archived rows that a caller may see and that match.
+    pub fn past_views(
+        &self,
+        caller: &Caller,
+        params: &TaskListParams,
+        rows: &[Row],
+        now: Millis,
+    ) -> Vec<Task> {
+        let parent =
+            params.parent_id.as_deref().and_then(|text| self.find(text).ok()).map(super::resolve::Found::id);
+        rows.iter()
+            .filter(|row| self.may_see(caller, row) && matches(row, parent, params))
+            .map(|row| self.view_row(row, now))
+            .collect()
+    }
+
+    /// How many live and held tasks there are of each status, and how many archived ones.
+    pub fn counts(&self) -> std::collections::BTreeMap<String, u64> {
+        let mut counts = std::collections::BTreeMap::new();
+        for row in self.tasks.iter() {
+            *counts.entry(row.status().word().to_owned()).or_default() += 1;
+        }
+        counts.insert("archived".to_owned(), self.archive.len() as u64);
+        counts
+    }
+
+    /// Whether a task is live, held or archived.
+    pub fn knows(&self, id: TaskId) -> bool {
+        self.tasks.get(&id).is_some() || self.archive.get(&id).is_some()
     }
 
     pub(crate) fn task_get(&self, now: Millis, caller: &Caller, text: &str) -> Result<Task, Error> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ccagent_proto::{SessionId, TaskId};
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
 
 use super::run::End;
 use super::view::task_error;
@@ -43,6 +43,7 @@ impl Core {
 
     /// Asks for the start of a queued task's attempt, with a token of its own.
     pub(crate) fn start(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        self.live.asked.insert(id);
         let token = format!("{:032x}", cx.ids.secret());
         let hash = token_hash(&token);
         let fresh = format!("{:032x}", cx.ids.secret()).into();
@@ -68,20 +69,36 @@ impl Core {
         })));
     }
 
-    /// Tells those that wait for a task how it ended.
-    pub(crate) fn settle_dependents(&mut self, cx: &mut Cx<'_>, id: TaskId, outcome: Outcome) {
-        for dependent in self.tasks.dependents(id) {
-            if outcome == Outcome::Completed {
-                self.tasks.update(cx, dependent, |row| row.waits.retain(|wait| *wait != id));
-            } else {
-                self.fail_dependent(cx, dependent, id);
-            }
+    /// Refuses a task that would have to wait when too many wait already.
+    pub(crate) fn has_queue_room(&self, session: &SessionId, waits: &[TaskId]) -> Result<(), Error> {
+        let starts = waits.is_empty() && self.may_start(session);
+        if starts || self.tasks.queued() < self.limits.queue {
+            return Ok(());
         }
+        Err(Error::new(Kind::ConcurrencyLimit, "the queue of agents is full: try again later")
+            .with("queued", self.tasks.queued())
+            .with("limit", self.limits.queue))
     }
 
-    /// Ends a queued task whose predecessor did not complete.
-    pub(crate) fn fail_dependent(&mut self, cx: &mut Cx<'_>, id: TaskId, predecessor: TaskId) {
-        let error = task_error("dependency", format!("{predecessor}, which had to complete first, did not"));
-        self.end(cx, id, End::failed(error));
+    /// Tells those that wait for a task how it ended; gives those that can't run any more, with their ends.
+    pub(crate) fn settle_dependents(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: TaskId,
+        outcome: Outcome,
+    ) -> Vec<(TaskId, End)> {
+        let dependents = self.tasks.dependents(id);
+        if outcome != Outcome::Completed {
+            return dependents.into_iter().map(|dependent| (dependent, dependency_failed(id))).collect();
+        }
+        for dependent in dependents {
+            self.tasks.update(cx, dependent, |row| row.waits.retain(|wait| *wait != id));
+        }
+        Vec::new()
     }
+}
+
+/// The end of a task whose predecessor did not complete.
+pub(crate) fn dependency_failed(predecessor: TaskId) -> End {
+    End::failed(task_error("dependency", format!("{predecessor}, which had to complete first, did not")))
 }

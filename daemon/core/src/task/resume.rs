@@ -1,15 +1,17 @@
 //! Resuming: an ended task runs again under the same id, as its next attempt; and moving between foreground and
 //! background.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult};
 use ccagent_proto::event::Topic;
 use ccagent_proto::task::{Task, TaskGetParams, TaskResumeParams};
-use ccagent_proto::{Error, Kind, TaskId};
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use serde_json::json;
 
 use super::resolve::Found;
 use super::stop::already_terminal;
-use super::{Archived, Past, State};
+use super::{Archived, Past, Row, State};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
@@ -26,15 +28,17 @@ impl Core {
         let id = self.resumable(caller, &params)?;
 
         let foreground = params.run_in_background != Some(true);
-        self.drop_notices(cx, id);
-        let names: Option<Vec<String>> = params.env.map(|env| env.into_keys().collect());
+        let waits = self.unfinished_predecessors(id);
+        let names = params.env.map(|env| self.names_after_resume(id, env));
         if let (Some(vault), true) = (caller.vault, names.is_some()) {
+            self.forget_vault(cx, id);
             self.live.task_vaults.insert(id, vault);
         }
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.attempt += 1;
             row.state = State::Queued;
+            row.waits = waits;
             row.backgrounded = !foreground;
             row.notified = false;
             row.acked = false;
@@ -58,7 +62,7 @@ impl Core {
         self.task_event(cx, id, Topic::Task, "task.spawned", json!({ "resumed": true }));
         self.task_event(cx, id, Topic::Sdk, "task_started", json!({ "task_type": "local_agent" }));
         self.start_queued(cx);
-        self.spawn_result(cx, id, "background")
+        self.spawn_result(cx, id)
     }
 
     /// Checks that a task can be run again.
@@ -85,9 +89,13 @@ impl Core {
         {
             return Err(super::spawn::name_taken(name));
         }
-        let given = |name: &String| params.env.as_ref().is_some_and(|env| env.contains_key(name));
-        let missing: Vec<String> = row.env_names.iter().filter(|name| !given(name)).cloned().collect();
-        if !missing.is_empty() && (params.env.is_some() || !self.live.task_vaults.contains_key(&id)) {
+        self.has_queue_room(&row.session, &self.unfinished_predecessors(id))?;
+        let known = |name: &&String| match &params.env {
+            Some(env) => env.contains_key(*name) || self.session_gives(&row.session, name),
+            None => self.has_value(row, name),
+        };
+        let missing: Vec<String> = row.env_names.iter().filter(|name| !known(name)).cloned().collect();
+        if !missing.is_empty() {
             return Err(Error::new(
                 Kind::InvalidParams,
                 format!("its run needs the variables {}: give them as env", missing.join(", ")),
@@ -96,6 +104,33 @@ impl Core {
             .with("missing", missing));
         }
         Ok(id)
+    }
+
+    /// Predecessors that have not ended: a task that never had its turn still waits for them.
+    fn unfinished_predecessors(&self, id: TaskId) -> Vec<TaskId> {
+        let after = self.tasks.get(&id).map(|row| row.after.clone()).unwrap_or_default();
+        after.into_iter().filter(|id| self.tasks.get(id).is_some_and(|row| !row.is_done())).collect()
+    }
+
+    /// The variables of a run that is given values anew: those, and the ones that its session gives.
+    fn names_after_resume(&self, id: TaskId, env: BTreeMap<String, String>) -> Vec<String> {
+        let mut names: BTreeSet<String> = env.into_keys().collect();
+        if let Some(row) = self.tasks.get(&id) {
+            let given = row.env_names.iter().filter(|name| self.session_gives(&row.session, name));
+            names.extend(given.cloned());
+        }
+        names.into_iter().collect()
+    }
+
+    /// Whether the edge still has a value of a task's environment.
+    pub(crate) fn has_value(&self, row: &Row, name: &str) -> bool {
+        self.live.task_vaults.contains_key(&row.id) || self.session_gives(&row.session, name)
+    }
+
+    /// Whether a session gives a variable, and its value is still there.
+    fn session_gives(&self, session: &SessionId, name: &str) -> bool {
+        self.live.session_vaults.contains_key(session)
+            && self.sessions.get(session).is_some_and(|row| row.env_names.iter().any(|own| own == name))
     }
 
     /// `agent.spawn` with `resumeAgentId`: the same path (C33).
@@ -124,7 +159,10 @@ impl Core {
         if let Some(Archived { at, .. }) = self.archive.remove(cx, &id) {
             self.archive_order.remove(&(at, id));
             cx.delete(Past::KIND, id.to_string());
-            self.tasks.insert(cx, past.0);
+            let mut row = past.0;
+            // Who stood above it may have left memory meanwhile.
+            row.above = row.above.filter(|above| self.tasks.get(above).is_some());
+            self.tasks.insert(cx, row);
         }
     }
 
@@ -168,7 +206,7 @@ impl Core {
         }
         self.live.foreground.insert(id, caller.conn);
         self.tasks.update(cx, id, |row| row.backgrounded = false);
-        self.spawn_result(cx, id, "sync")
+        self.spawn_result(cx, id)
     }
 }
 

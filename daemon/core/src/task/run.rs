@@ -1,5 +1,7 @@
 //! A run's life as the runner reports it, and its end: the one place where a task becomes done.
 
+use std::collections::VecDeque;
+
 use ccagent_proto::event::Topic;
 use ccagent_proto::task::{Exit, TaskError};
 use ccagent_proto::{Millis, TaskId};
@@ -65,7 +67,10 @@ impl Core {
                 self.end(cx, id, End::failed(task_error("shimLost", message)));
             }
             Report::MachineRestarted => {
-                self.end(cx, id, End::interrupted("the machine restarted under it"));
+                // Who was asked to stop is stopped now, and does not come back by itself (D54).
+                let end = asked_end(row)
+                    .unwrap_or_else(|| End::interrupted("the machine restarted under it"));
+                self.end(cx, id, end);
             }
             Report::NeverStarted => self.start_again(cx, id),
         }
@@ -88,17 +93,23 @@ impl Core {
             self.task_event(cx, id, Topic::Task, "task.started", json!({ "pid": pid }));
             self.log(cx, id, json!({ "phase": "started", "resumed": resumed }));
         }
-        // A stop that was asked for before the daemon went away still holds (D54).
-        if let (true, Some(stop)) = (again, stop) {
+        // A stop that was asked for before the daemon went away still holds, and so does one that came before the
+        // program did (D54). Saying it again is harmless.
+        if let Some(stop) = stop {
             self.push_stop(cx, id, stop.grace_ms);
         }
     }
 
+    /// Starts an attempt that no shim claimed before this daemon came. About one that runs, or that this daemon
+    /// asked to start, such a report is stale.
     fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id) else { return };
-        if row.stop.is_some() {
-            self.end(cx, id, End::new(Outcome::Killed));
-        } else if !row.env_names.is_empty() && !self.live.task_vaults.contains_key(&id) {
+        if row.state != State::Starting || self.live.asked.contains(&id) {
+            return;
+        }
+        if let Some(end) = asked_end(row) {
+            self.end(cx, id, end);
+        } else if !row.env_names.iter().all(|name| self.has_value(row, name)) {
             self.end(
                 cx,
                 id,
@@ -141,9 +152,29 @@ impl Core {
         self.end(cx, id, end);
     }
 
-    /// Makes a task done: the state first, then who waits for it, then the notice, then the free slot.
+    /// Makes a task done, and those that can't run without it; then the free slot goes to who is next.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
+        self.finish(cx, id, end);
+        self.start_queued(cx);
+    }
+
+    /// Makes a task done, and those that can't run without it. Starts nothing.
+    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
+        // A list, not a recursion: the whole queue may be one chain.
+        let mut ends = VecDeque::from([(id, end)]);
+        while let Some((id, end)) = ends.pop_front() {
+            let outcome = end.outcome;
+            if self.tasks.get(&id).is_some_and(|row| !row.is_done()) {
+                self.finish_one(cx, id, end);
+                ends.extend(self.settle_dependents(cx, id, outcome));
+            }
+        }
+    }
+
+    /// The state first, then who waits for it, then the notice (SP-18).
+    fn finish_one(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
         let foreground = self.live.foreground.remove(&id).is_some();
+        self.live.asked.remove(&id);
         let End { outcome, error, exit, output, tail } = end;
         let log_error = error.clone();
         let now = cx.now;
@@ -170,8 +201,6 @@ impl Core {
         let data = json!({ "status": outcome.status() });
         self.task_event(cx, id, Topic::Sdk, "task_updated", data.clone());
         self.task_event(cx, id, Topic::Sdk, "task_completed", data);
-        self.settle_dependents(cx, id, outcome);
-        self.start_queued(cx);
     }
 
     pub(crate) fn push_stop(&self, cx: &mut Cx<'_>, id: TaskId, grace_ms: Millis) {
@@ -189,9 +218,7 @@ impl Core {
         r#type: &'static str,
         mut data: Value,
     ) {
-        let Some(row) = self.tasks.get(&id).filter(|row| row.persist) else {
-            return;
-        };
+        let Some(row) = self.tasks.get(&id) else { return };
         data["taskId"] = json!(id);
         data["sessionId"] = json!(row.session);
         data["attempt"] = json!(row.attempt);
@@ -213,15 +240,27 @@ impl Core {
     }
 }
 
+/// The end of a run that was asked to end, when nothing of it is left to say how it went.
+fn asked_end(row: &Row) -> Option<End> {
+    Some(match row.stop.as_ref()?.cause {
+        Cause::Stop => End::new(Outcome::Killed),
+        Cause::Timeout => End::failed(timeout(row)),
+    })
+}
+
+/// The error of a run whose time was over, with the time in it (TS-10).
+fn timeout(row: &Row) -> TaskError {
+    let ms = row.budget.run_ms;
+    let limit = if ms % 1000 == 0 { format!("{} s", ms / 1000) } else { format!("{ms} ms") };
+    task_error("timeout", format!("it ran longer than {limit}"))
+}
+
 /// What a run's end means: a limit and a stop are told apart from an end by itself (AB-12).
 fn verdict(row: &Row, ended: &Ended) -> (Outcome, Option<TaskError>) {
     let cause = row.stop.as_ref().map(|stop| stop.cause);
     match (cause, ended.exit) {
         (Some(Cause::Stop), _) => (Outcome::Killed, None),
-        (Some(Cause::Timeout), _) => {
-            let seconds = row.budget.run_ms / 1000;
-            (Outcome::Failed, Some(task_error("timeout", format!("it ran longer than {seconds} s"))))
-        }
+        (Some(Cause::Timeout), _) => (Outcome::Failed, Some(timeout(row))),
         (None, _) if ended.oom => (
             Outcome::Failed,
             Some(task_error("memory", format!("it needed more than {} bytes", row.budget.memory))),

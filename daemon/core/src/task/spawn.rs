@@ -11,6 +11,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::resolve::Found;
+use super::queue::dependency_failed;
 use super::view::COMMAND;
 use super::{Budget, Launch, Outcome, Row, State, unbuilt};
 use crate::caller::{Caller, Who};
@@ -18,7 +19,7 @@ use crate::core::Core;
 use crate::cx::Cx;
 use crate::effect::Effect;
 use crate::record::Record;
-use crate::team::check_name;
+use crate::team::check_agent_name;
 
 /// Bytes of a command line at most: the kernel takes no more.
 const COMMAND_MOST: usize = 1 << 20;
@@ -55,14 +56,11 @@ impl Core {
             return self.resume_by_spawn(cx, caller, id, params);
         }
         let plan = self.plan(caller, &params)?;
-        if self.tasks.queued() >= self.limits.queue {
-            return Err(Error::new(Kind::ConcurrencyLimit, "the queue of agents is full: try again later")
-                .with("queued", self.tasks.queued())
-                .with("limit", self.limits.queue));
+        if plan.doomed.is_none() {
+            self.has_queue_room(&plan.session, &plan.waits)?;
         }
 
         let id = TaskId(Uuid::from_u128(cx.ids.id()));
-        let route = plan.route;
         let doomed = plan.doomed;
         let (row, launch) = self.rows_of(cx, caller, id, plan, params);
         cx.put(Record::Launch(launch));
@@ -78,26 +76,24 @@ impl Core {
         self.task_event(cx, id, Topic::Task, "task.spawned", json!({}));
         self.task_event(cx, id, Topic::Sdk, "task_started", json!({ "task_type": "local_agent" }));
         match doomed {
-            Some(predecessor) => self.fail_dependent(cx, id, predecessor),
+            Some(predecessor) => self.finish(cx, id, dependency_failed(predecessor)),
             None => self.start_queued(cx),
         }
-        self.spawn_result(cx, id, route)
+        self.spawn_result(cx, id)
     }
 
     /// How a spawn or resume is answered, as things stand.
-    pub(crate) fn spawn_result(
-        &self,
-        cx: &Cx<'_>,
-        id: TaskId,
-        route: &str,
-    ) -> Result<AgentSpawnResult, Error> {
-        let task = self.view(id, cx.now).ok_or_else(|| Error::new(Kind::Internal, "the task is gone"))?;
-        let status = match (self.tasks.get(&id).map(|row| &row.state), route) {
-            (Some(State::Done { outcome: Outcome::Completed, .. }), _) => SpawnStatus::Completed,
-            (Some(State::Done { outcome: Outcome::Killed, .. }), _) => SpawnStatus::Killed,
-            (Some(State::Done { .. }), _) => SpawnStatus::Failed,
-            (_, "teammate") => SpawnStatus::TeammateSpawned,
-            (_, _) => SpawnStatus::AsyncLaunched,
+    pub(crate) fn spawn_result(&self, cx: &Cx<'_>, id: TaskId) -> Result<AgentSpawnResult, Error> {
+        let row = self.task(&id.to_string())?;
+        let task = self.view_row(row, cx.now);
+        let status = match row.state {
+            State::Done { outcome: Outcome::Completed, .. } => SpawnStatus::Completed,
+            State::Done { outcome: Outcome::Killed, .. } => SpawnStatus::Killed,
+            State::Done { outcome: Outcome::Failed | Outcome::Interrupted, .. } => SpawnStatus::Failed,
+            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => match row.team {
+                Some(_) => SpawnStatus::TeammateSpawned,
+                None => SpawnStatus::AsyncLaunched,
+            },
         };
         Ok(AgentSpawnResult { status, task_id: id, task, text: None, hint: Some(HINT.to_owned()) })
     }
@@ -156,9 +152,11 @@ impl Core {
         let Some(name) = params.name.clone() else {
             return Ok((None, None));
         };
-        check_name(&name, "name")?;
+        check_agent_name(&name, "name")?;
         let Some(team) = params.team_name.clone() else {
-            if self.tasks.named(&name).is_some() {
+            // An agent gives no child a person's name: its messages would read as that person's (A17).
+            let posed = caller.who != Who::Operator && self.sessions.iter().any(|row| row.name == name);
+            if posed || self.tasks.named(&name).is_some() {
                 return Err(name_taken(&name));
             }
             return Ok((Some(name), None));
@@ -251,6 +249,7 @@ impl Core {
             kind: COMMAND,
             session: plan.session,
             parent: plan.parent,
+            above: plan.parent.filter(|id| self.tasks.get(id).is_some()),
             name: plan.name.map(Into::into),
             team: plan.team.map(Into::into),
             agent_type: params.subagent_type.map(Into::into),

@@ -99,6 +99,13 @@ impl Core {
         self.tasks.get(&id).map(|row| self.view_row(row, now))
     }
 
+    /// An ended task whose children go on says so (G4, B28).
+    fn waiting_for_below(&self, row: &Row) -> Option<WaitingOn> {
+        let alive = |id: &TaskId| self.tasks.get(id).is_some_and(|row| !row.is_done());
+        let below = row.is_done().then(|| self.tasks.children(row.id).find(alive)).flatten()?;
+        Some(WaitingOn { kind: WaitKind::Children, id: Some(below.to_string()), until_at: None })
+    }
+
     /// The view of a row.
     pub fn view_row(&self, row: &Row, now: Millis) -> Task {
         let done_at = match row.state {
@@ -121,7 +128,7 @@ impl Core {
             prompt: None,
             command: None,
             status: row.status(),
-            waiting_on: row.waiting_on(),
+            waiting_on: row.waiting_on().or_else(|| self.waiting_for_below(row)),
             attempt: row.attempt,
             runner: Runner { kind: RunnerKind::Process, pid, pane_id: None, host: None },
             cwd: row.cwd.to_string(),
@@ -133,7 +140,7 @@ impl Core {
             notified: row.notified,
             evict_after_at: row
                 .evict_after
-                .or_else(|| done_at.filter(|_| row.acked && !row.retain).map(|at| at + self.limits.hold_ms)),
+                .or_else(|| done_at.filter(|_| row.acked && !row.retain).map(|at| at.saturating_add(self.limits.hold_ms))),
             progress: Progress {
                 last_activity_at: row.active_at,
                 line: (row.output_bytes > 0).then(|| format!("{} bytes of output", row.output_bytes)),

@@ -34,7 +34,7 @@ struct Process {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Processes {
     runs: BTreeMap<Run, Process>,
-    /// Starts that a daemon may ask for again, because it was told that nothing ever ran.
+    /// Starts that a daemon may ask for, because it was told that nothing ever ran.
     again: BTreeSet<Run>,
     /// Reports on their way, in order within a run.
     pub(crate) reports: Vec<RunnerEvent>,
@@ -69,7 +69,7 @@ impl Processes {
     }
 
     /// Something happens to one of them.
-    pub(crate) fn step(&mut self, random: &mut Random) {
+    pub(crate) fn step(&mut self, random: &Random) {
         let moving: Vec<Run> = self
             .runs
             .iter()
@@ -81,7 +81,7 @@ impl Processes {
         }
     }
 
-    fn advance(&mut self, run: Run, random: &mut Random) {
+    fn advance(&mut self, run: Run, random: &Random) {
         let Some(process) = self.runs.get_mut(&run) else { return };
         let what = match (process.phase, random.below(10)) {
             (Phase::Launching, 0) => {
@@ -111,7 +111,7 @@ impl Processes {
     }
 
     /// The next report: mostly in its order, sometimes one that came before, sometimes one of another attempt.
-    pub(crate) fn report(&mut self, random: &mut Random) -> Option<RunnerEvent> {
+    pub(crate) fn report(&mut self, random: &Random) -> Option<RunnerEvent> {
         if random.percent(10) && !self.delivered.is_empty() {
             let mut old = random.pick(&self.delivered)?.clone();
             if random.percent(30) {
@@ -139,7 +139,7 @@ impl Processes {
     }
 
     /// The daemon went away, and the machine perhaps with it; a new daemon looks for its agents.
-    pub(crate) fn crash(&mut self, machine: bool, random: &mut Random) {
+    pub(crate) fn crash(&mut self, machine: bool, random: &Random) {
         self.reports.clear();
         self.delivered.clear();
         self.again.clear();
@@ -166,7 +166,7 @@ impl Processes {
     }
 
     /// What the runner of a new daemon reports of the attempts that the core asks about.
-    pub(crate) fn adopt(&mut self, core: &Core, machine: bool, random: &mut Random) {
+    pub(crate) fn adopt(&mut self, core: &Core, machine: bool, random: &Random) {
         let asked: BTreeSet<Run> =
             core.survivors().into_iter().map(|survivor| (survivor.task, survivor.attempt)).collect();
         for (run, process) in &self.runs {
@@ -198,7 +198,7 @@ impl Processes {
     }
 
     /// Ends what runs, as nobody stops it.
-    pub(crate) fn end_all(&mut self, random: &mut Random) {
+    pub(crate) fn end_all(&mut self, random: &Random) {
         let alive: Vec<(Run, bool)> = self.alive().collect();
         for (run, told) in alive {
             self.set(run, Phase::Dead);
@@ -207,7 +207,7 @@ impl Processes {
     }
 }
 
-fn end_of(told: bool, random: &mut Random) -> Ended {
+fn end_of(told: bool, random: &Random) -> Ended {
     let exit = match (told, random.below(4)) {
         (true, _) => Exit { code: None, signal: Some(15) },
         (false, 0) => Exit { code: Some(1), signal: None },

@@ -11,8 +11,8 @@ use super::{Delivery, Process, below, send, stat};
 
 /// The variable that holds the task's id in an agent's environment.
 pub const TASK_ID: &str = "CCAGENT_TASK_ID";
-/// The variable that holds the attempt's token in an agent's environment.
-pub const TOKEN: &str = "CCAGENT_TOKEN";
+/// The variable that holds the attempt's control token in an agent's environment: the daemon knows it over restarts.
+pub const MARK: &str = "CCAGENT_SHIM";
 
 /// Rounds in which [`kill_marked`] looks for processes that were born meanwhile.
 const ROUNDS: usize = 64;
@@ -28,7 +28,7 @@ pub struct Marked {
 
 /// Finds every living process of our uid that carries these marks, and their descendants.
 pub fn find_marked(task_id: &str, token: &str) -> io::Result<Marked> {
-    let marks = [format!("{TASK_ID}={task_id}"), format!("{TOKEN}={token}")];
+    let marks = [format!("{TASK_ID}={task_id}"), format!("{MARK}={token}")];
     let all = stat::all()?;
     let mut marked = Marked::default();
     let mut roots = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
     fn marked_shell(task: &str, token: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", "env -i sleep 1000 & echo ready; trap '' TERM; cat"]);
-        command.env(TASK_ID, task).env(TOKEN, token).process_group(0);
+        command.env(TASK_ID, task).env(MARK, token).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -159,7 +159,7 @@ fn the_agent_gets_its_environment_and_marks_only() {
     lab.start().wait();
     let mut lines: Vec<String> = lab.output().lines().map(str::to_owned).collect();
     lines.sort();
-    let token = format!("CCAGENT_TOKEN={}", lab.spec.token);
+    let token = format!("CCAGENT_SHIM={}", lab.spec.token);
     assert_eq!(lines, ["CCAGENT_TASK_ID=agent_test", &token, "PATH=/usr/bin:/bin"]);
 }
 

@@ -32,7 +32,10 @@ async fn both_stream_framings_speak_json_rpc() {
     let daemon = Daemon::start(Limits::default());
     for framing in [Client::ndjson as fn(UnixStream) -> Client<UnixStream>, Client::content_length] {
         let mut client = framing(daemon.socket().await);
-        assert_eq!(client.ask(&echo("a", "hi")).await, json!({"jsonrpc":"2.0","id":"a","result":{"text":"hi"}}));
+        assert_eq!(
+            client.ask(&echo("a", "hi")).await,
+            json!({"jsonrpc":"2.0","id":"a","result":{"text":"hi"}})
+        );
         assert_eq!(error(&client.ask("{nonsense").await), (Value::Null, -32700, "parseError".to_owned()));
         assert_eq!(error(&client.ask(&call(1, "no.such", json!({}))).await).1, -32601);
         let wrong = client.ask(&call(2, "test.echo", json!({"text": "a", "more": 1}))).await;
@@ -49,7 +52,10 @@ async fn an_odd_id_is_refused_and_a_notification_is_executed() {
     let mut daemon = Daemon::start(Limits::default());
     let mut client = daemon.client().await;
     for id in [json!(-1), json!(1.5), json!({})] {
-        assert_eq!(error(&client.ask(&echo(id, "x")).await), (Value::Null, -32600, "invalidRequest".to_owned()));
+        assert_eq!(
+            error(&client.ask(&echo(id, "x")).await),
+            (Value::Null, -32600, "invalidRequest".to_owned())
+        );
     }
     client.send(&notification("test.echo", json!({"text": "n"}))).await;
     assert_eq!(daemon.next().await, Seen::Echoed);

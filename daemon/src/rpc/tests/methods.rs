@@ -126,7 +126,10 @@ fn api(context: &Arc<Context>) -> Api {
         });
         Ok(items.boxed())
     });
-    registry.fixed("rpc.discover", serde_json::value::to_raw_value(&serde_json::json!({"openrpc": "1"})).unwrap());
+    registry.fixed(
+        "rpc.discover",
+        serde_json::value::to_raw_value(&serde_json::json!({"openrpc": "1"})).unwrap(),
+    );
     registry.finish().unwrap()
 }
 

@@ -1,0 +1,73 @@
+//! Commands that ask the daemon and print.
+
+use serde_json::{Value, json};
+
+use crate::fake::{self, Fake};
+
+/// cli.md: `ps` prints a table, ids only, one JSON document, or a line a template.
+#[tokio::test]
+async fn a_list_has_four_forms() {
+    let fake = Fake::new(|_, params, id| {
+        let list = match params.get("cursor") {
+            None => json!({ "tasks": [fake::task(json!({ "name": "写作者" }))], "nextCursor": "2" }),
+            Some(_) => {
+                json!({ "tasks": [fake::task(json!({ "id": "agent_00000000-0000-0000-0000-000000000002" }))] })
+            }
+        };
+        vec![fake::result(id, list)]
+    });
+    let print = async |arguments: &[&str]| {
+        let output = fake.ctl(arguments).output().await.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let table = print(&["ps"]).await;
+    assert!(table.starts_with("ID ") && table.contains("写作者"), "{table}");
+    assert_eq!(print(&["ps", "-q"]).await.lines().count(), 2);
+    let document: Value = serde_json::from_str(&print(&["ps", "--json"]).await).unwrap();
+    assert_eq!(document["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(print(&["ps", "--format", "{{.name}}:{{.status}}"]).await, "写作者:running\n:running\n");
+}
+
+/// cli.md: `rpc METHOD JSON` reaches every method; a subscription prints its items, one JSON text a line.
+#[tokio::test]
+async fn rpc_calls_any_method_by_name() {
+    let mut fake = Fake::new(|method, params, id| match method {
+        "task.follow" => vec![
+            fake::result(id, json!("f")),
+            fake::item("output", "f", json!({ "text": "a" })),
+            fake::item("output", "f", json!({ "done": true })),
+        ],
+        _ => vec![fake::result(id, params.clone())],
+    });
+    let output = fake.ctl(&["--json", "rpc", "some.method", "{\"a\": 1}"]).output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"a\":1}\n");
+    assert_eq!(fake.next("some.method").await, json!({ "a": 1 }));
+    let output = fake.ctl(&["rpc", "task.follow", "{}"]).output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"text\":\"a\"}\n{\"done\":true}\n");
+    let output = fake.ctl(&["rpc", "x", "{"]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// cli.md: `--timeout` gives 124, and a daemon that is silent does not hold the command.
+#[tokio::test]
+async fn a_silent_daemon_is_given_up_after_the_timeout() {
+    let fake = Fake::new(|_, _, _| Vec::new());
+    let output = fake.ctl(&["--timeout", "50ms", "ps"]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(124));
+}
+
+/// cli.md: what destroys refuses without `--yes` where nobody can be asked, and asks nothing of the daemon.
+#[tokio::test]
+async fn what_destroys_needs_yes_where_nobody_can_be_asked() {
+    let mut fake = Fake::new(|_, _, id| vec![fake::result(id, json!({ "removed": [] }))]);
+    let commands: [&[&str]; 4] =
+        [&["rm", "a"], &["prune"], &["team", "delete", "t"], &["session", "close", "s"]];
+    for command in commands {
+        let refused = fake.ctl(command).output().await.unwrap();
+        assert_eq!(refused.status.code(), Some(5), "{command:?}");
+    }
+    let output = fake.ctl(&["-y", "prune"]).output().await.unwrap();
+    assert!(output.status.success());
+    assert_eq!(fake.asked.recv().await.unwrap().0, "task.prune");
+}

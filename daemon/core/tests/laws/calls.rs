@@ -1,0 +1,270 @@
+//! Random calls: mostly sensible ones, some that have to be refused.
+
+use std::collections::BTreeMap;
+
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams, MailboxReadParams};
+use ccagent_proto::message::{
+    Content, ForeignMessage, MessageDeliverParams, MessageRouteParams, MessageSendParams,
+};
+use ccagent_proto::method::Request;
+use ccagent_proto::notification::{NotificationAckParams, NotificationListParams, NotificationNextParams};
+use ccagent_proto::session::{
+    PageParams, SessionCloseParams, SessionGetParams, SessionOpenParams, SessionPauseParams,
+};
+use ccagent_proto::task::{
+    TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams, TaskRetainParams,
+    TaskStopAllParams, TaskStopParams, TaskWaitParams,
+};
+use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
+use ccagent_proto::{Empty, MessageId, NotificationId, SessionId, TaskId};
+
+use crate::random::Random;
+
+/// Names that agents, members and readers are called by.
+const NAMES: &[&str] = &["ann", "bob", "cid", "dee"];
+/// Names of teams.
+const TEAMS: &[&str] = &["red", "blue"];
+
+/// What callers know: ids that they were given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) tasks: Vec<TaskId>,
+    pub(crate) sessions: Vec<SessionId>,
+    pub(crate) messages: Vec<MessageId>,
+    pub(crate) notices: Vec<NotificationId>,
+    pub(crate) tokens: BTreeMap<(String, String), String>,
+}
+
+/// A random call.
+pub(crate) fn call(known: &Known, random: &Random) -> Request {
+    match random.below(100) {
+        0..=21 => Request::AgentSpawn(spawn(known, random)),
+        22..=47 => task_call(known, random),
+        48..=74 => mail_call(known, random),
+        75..=84 => notice_call(known, random),
+        85..=91 => session_call(known, random),
+        _ => team_call(known, random),
+    }
+}
+
+fn spawn(known: &Known, random: &Random) -> AgentSpawnParams {
+    AgentSpawnParams {
+        command: random.sometimes(97, vec!["true".to_owned()]),
+        prompt: random.sometimes(30, "do it".to_owned()),
+        session_id: random.sometimes(40, session(known, random)),
+        name: random.sometimes(30, name(random)),
+        team_name: random.sometimes(20, team(random)),
+        run_in_background: random.sometimes(70, true),
+        persist: random.sometimes(10, false),
+        env: env(random),
+        run_timeout_ms: random.sometimes(30, limit(random)),
+        resume_agent_id: random.pick(&known.tasks).copied().filter(|_| random.percent(5)),
+        after: random.sometimes(25, (0..random.below(3)).map(|_| task(known, random)).collect()),
+        idempotency_key: key(random),
+        ..AgentSpawnParams::default()
+    }
+}
+
+fn task_call(known: &Known, random: &Random) -> Request {
+    let task_id = task(known, random);
+    match random.below(26) {
+        0..=5 => Request::TaskStop(TaskStopParams {
+            task_id,
+            force: random.sometimes(20, true),
+            grace_ms: random.sometimes(20, limit(random)),
+            reason: None,
+        }),
+        6 => Request::TaskStopAll(TaskStopAllParams {
+            session_id: random.sometimes(80, session(known, random)),
+            timeout_ms: None,
+        }),
+        7..=11 => Request::TaskResume(TaskResumeParams {
+            task_id,
+            run_in_background: random.sometimes(70, true),
+            env: random.sometimes(50, BTreeMap::from([("A".to_owned(), "1".to_owned())])),
+            idempotency_key: key(random),
+            ..TaskResumeParams::default()
+        }),
+        12 => Request::TaskBackground(TaskGetParams { task_id }),
+        13 => Request::TaskForeground(TaskGetParams { task_id }),
+        14..=15 => Request::TaskRetain(TaskRetainParams {
+            task_id,
+            retain: random.percent(50),
+            evict_after_ms: random.sometimes(40, limit(random)),
+        }),
+        16..=17 => Request::TaskRemove(TaskRemoveParams { task_id, force: None }),
+        18 => Request::TaskPrune(TaskPruneParams {
+            older_ms: random.sometimes(90, limit(random)),
+            dry_run: random.sometimes(50, true),
+        }),
+        19..=20 => Request::TaskGet(TaskGetParams { task_id }),
+        21 => Request::TaskWait(TaskWaitParams { task_ids: vec![task_id], ..TaskWaitParams::default() }),
+        22 => Request::AgentExplain(spawn(known, random)),
+        _ => Request::TaskList(TaskListParams {
+            all: random.sometimes(30, true),
+            tree: random.sometimes(30, true),
+            panel: random.sometimes(30, true),
+            limit: random.sometimes(30, 2),
+            ..TaskListParams::default()
+        }),
+    }
+}
+
+fn mail_call(known: &Known, random: &Random) -> Request {
+    let agent = random.sometimes(60, receiver(known, random));
+    let team_name = random.sometimes(30, team(random));
+    match random.below(20) {
+        0..=9 => Request::MessageSend(MessageSendParams {
+            to: receiver(known, random),
+            message: text(random),
+            team_name,
+            idempotency_key: key(random),
+            ..MessageSendParams::default()
+        }),
+        10 => Request::MessageDeliver(MessageDeliverParams {
+            message: ForeignMessage {
+                from: "far".to_owned(),
+                to: random.sometimes(50, receiver(known, random)),
+                text: "hello".to_owned(),
+                summary: None,
+            },
+        }),
+        11 => Request::MessageRoute(MessageRouteParams { to: receiver(known, random), team_name }),
+        12 => Request::MailboxRead(MailboxReadParams { agent, team_name, ..MailboxReadParams::default() }),
+        13..=16 => Request::MailboxPoll(MailboxPollParams {
+            agent,
+            team_name,
+            max: random.sometimes(50, 2),
+            wait_ms: None,
+        }),
+        _ => Request::MailboxAck(MailboxAckParams {
+            ids: (0..random.below(4)).map(|_| message(known, random)).collect(),
+            agent,
+            team_name,
+        }),
+    }
+}
+
+fn notice_call(known: &Known, random: &Random) -> Request {
+    match random.below(10) {
+        0 => Request::NotificationList(NotificationListParams::default()),
+        1..=4 => Request::NotificationNext(NotificationNextParams {
+            session_id: random.sometimes(50, session(known, random)),
+            max: random.sometimes(50, 3),
+            wait_ms: None,
+        }),
+        _ => Request::NotificationAck(NotificationAckParams {
+            ids: (0..random.below(6)).map(|_| notice(known, random)).collect(),
+        }),
+    }
+}
+
+fn session_call(known: &Known, random: &Random) -> Request {
+    let session_id = session(known, random);
+    let maybe = random.sometimes(70, session_id.clone());
+    match random.below(12) {
+        0..=2 => Request::SessionOpen(SessionOpenParams {
+            name: random.sometimes(50, name(random)),
+            cwd: random.sometimes(50, "/w".to_owned()),
+            env: env(random),
+            idempotency_key: key(random),
+            ..SessionOpenParams::default()
+        }),
+        3..=4 => {
+            Request::SessionClose(SessionCloseParams { session_id, keep_teams: random.sometimes(50, true) })
+        }
+        5..=6 => Request::SessionPause(SessionPauseParams { session_id: maybe }),
+        7..=9 => Request::SessionUnpause(SessionPauseParams { session_id: maybe }),
+        10 => Request::SessionGet(SessionGetParams { session_id }),
+        _ => Request::SessionList(PageParams { limit: random.sometimes(50, 1), cursor: None }),
+    }
+}
+
+fn team_call(known: &Known, random: &Random) -> Request {
+    let name_of = team(random);
+    match random.below(14) {
+        0..=3 => Request::TeamCreate(TeamCreateParams {
+            name: Some(name_of),
+            lead_name: random.sometimes(50, name(random)),
+            idempotency_key: key(random),
+            ..TeamCreateParams::default()
+        }),
+        4..=8 => {
+            let name = name(random);
+            let token = known.tokens.get(&(name_of.clone(), name.clone())).cloned();
+            Request::TeamJoin(TeamJoinParams {
+                team_name: name_of,
+                name,
+                token: token.filter(|_| random.percent(50)),
+                ..TeamJoinParams::default()
+            })
+        }
+        9 => Request::TeamLeave(Empty {}),
+        10 => Request::TeamHeartbeat(Empty {}),
+        11 => Request::TeamGet(TeamGetParams { name: name_of }),
+        12 => Request::TeamList(PageParams::default()),
+        _ => Request::TeamDelete(TeamDeleteParams { name: name_of, force: random.sometimes(50, true) }),
+    }
+}
+
+fn key(random: &Random) -> Option<String> {
+    let key = format!("key{}", random.below(12));
+    random.sometimes(10, key)
+}
+
+fn env(random: &Random) -> Option<BTreeMap<String, String>> {
+    random.sometimes(15, BTreeMap::from([("A".to_owned(), "1".to_owned())]))
+}
+
+fn limit(random: &Random) -> u64 {
+    random.one(&[0, 1, 500, 2_000, 40_000, u64::MAX])
+}
+
+fn name(random: &Random) -> String {
+    random.one(NAMES).to_owned()
+}
+
+fn team(random: &Random) -> String {
+    random.one(TEAMS).to_owned()
+}
+
+fn task(known: &Known, random: &Random) -> String {
+    match random.below(10) {
+        0 => name(random),
+        1 => format!("{}@{}", name(random), team(random)),
+        _ => random.pick(&known.tasks).map_or_else(|| "nobody".to_owned(), ToString::to_string),
+    }
+}
+
+fn receiver(known: &Known, random: &Random) -> String {
+    match random.below(10) {
+        0..=2 => name(random),
+        3..=5 => format!("{}@{}", name(random), team(random)),
+        6 => "main".to_owned(),
+        7 => "*".to_owned(),
+        8 => session(known, random).to_string(),
+        _ => task(known, random),
+    }
+}
+
+fn text(random: &Random) -> Content {
+    Content::Text(match random.below(10) {
+        0 => "x".repeat(5_000),
+        1 => String::new(),
+        2 => "x".repeat(9_000),
+        _ => "some words of a message".to_owned(),
+    })
+}
+
+fn session(known: &Known, random: &Random) -> SessionId {
+    random.pick(&known.sessions).cloned().unwrap_or_default()
+}
+
+fn message(known: &Known, random: &Random) -> MessageId {
+    random.pick(&known.messages).copied().unwrap_or(MessageId(random.next() % 50))
+}
+
+fn notice(known: &Known, random: &Random) -> NotificationId {
+    random.pick(&known.notices).copied().unwrap_or(NotificationId(random.next() % 50))
+}

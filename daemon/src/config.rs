@@ -1,0 +1,343 @@
+//! The config: one table of keys with defaults, layers that override each other, typed values.
+//!
+//! ```text
+//! default < /etc/ccagent/config.toml < the user's config.toml < environment < flags
+//! ```
+//!
+//! An unknown key is refused with the nearest known one; a wrong value is refused with what would be right.
+
+mod keys;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ccagent_core::Limits;
+use ccagent_proto::daemon::ConfigValue;
+use ccagent_proto::{Millis, place};
+
+use crate::store::Durability;
+
+pub use keys::{KEYS, Key, Shape};
+
+/// Where the machine's config is.
+const MACHINE: &str = "/etc/ccagent/config.toml";
+
+/// What is wrong with a config.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that can't be read.
+    #[error("the config {} can't be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file that is no TOML.
+    #[error("the config {} is no TOML: {source}", path.display())]
+    NoToml {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A key that does not exist.
+    #[error("{source_name}: there is no key {key}{}", nearest.as_ref().map(|near| format!(": is {near} meant?")).unwrap_or_default())]
+    UnknownKey {
+        /// The layer.
+        source_name: String,
+        /// The key.
+        key: String,
+        /// The most similar known one.
+        nearest: Option<&'static str>,
+    },
+    /// A value of a wrong shape.
+    #[error("{source_name}: {key} = {value} is not right: {expected}")]
+    BadValue {
+        /// The layer.
+        source_name: String,
+        /// The key.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// No place for the state.
+    #[error("no state directory: set CCAGENT_STATE_DIR, XDG_STATE_HOME or HOME")]
+    NoStateDir,
+    /// A place that is wrong.
+    #[error("{0}")]
+    Place(String),
+}
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// The user's config file.
+    pub config: Option<PathBuf>,
+    /// The state directory.
+    pub state_dir: Option<PathBuf>,
+    /// The socket, as a path or `uds:<path>`.
+    pub socket: Option<String>,
+}
+
+/// A config that was read and checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Every key's value, with its source.
+    pub values: BTreeMap<String, ConfigValue>,
+    /// Where the state is.
+    pub state_dir: PathBuf,
+    /// Where the socket is.
+    pub socket: PathBuf,
+    /// The user's config file, whether it exists or not.
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the layer and the key named.
+    pub fn load(flags: &Flags, env: place::Lookup<'_>) -> Result<Self, ConfigError> {
+        let mut values: BTreeMap<String, ConfigValue> =
+            KEYS.iter().map(|key| (key.name.to_owned(), value(key.default_value(), "default"))).collect();
+        read_file(Path::new(MACHINE), "machine", &mut values)?;
+        let file = flags.config.clone().or_else(|| place::config_file(env));
+        if let Some(file) = &file {
+            let named = flags.config.is_some() || env(place::CONFIG).is_some();
+            if named && !file.exists() {
+                let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(ConfigError::Unreadable { path: file.clone(), source });
+            }
+            read_file(file, "file", &mut values)?;
+        }
+        if let Some(log) = env("CCAGENT_LOG").and_then(|log| log.into_string().ok()) {
+            values.insert("daemon.log".to_owned(), value(log.into(), "env"));
+        }
+        let (state_dir, chosen) = state_dir(flags, env, &values)?;
+        let socket = socket(flags, env, &values, chosen.then_some(state_dir.as_path()))?;
+        Ok(Self { values, state_dir, socket, file })
+    }
+
+    fn get(&self, key: &str) -> &serde_json::Value {
+        self.values.get(key).map_or(&serde_json::Value::Null, |value| &value.value)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.get(key).as_str().unwrap_or_default()
+    }
+
+    /// A length of time in milliseconds.
+    pub fn millis(&self, key: &str) -> Millis {
+        keys::duration(self.text(key)).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// A length of time.
+    pub fn duration(&self, key: &str) -> Duration {
+        keys::duration(self.text(key)).unwrap_or_default()
+    }
+
+    /// A number of bytes.
+    pub fn bytes(&self, key: &str) -> u64 {
+        keys::bytes(self.text(key)).unwrap_or(0)
+    }
+
+    /// A count.
+    pub fn count(&self, key: &str) -> u32 {
+        self.get(key).as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
+    }
+
+    /// What a commit survives.
+    pub fn durability(&self) -> Durability {
+        if self.text("daemon.durability") == "process" { Durability::Process } else { Durability::Power }
+    }
+
+    /// The log filter.
+    pub fn log(&self) -> &str {
+        self.text("daemon.log")
+    }
+
+    /// The feature flags.
+    pub fn flags(&self) -> BTreeMap<String, bool> {
+        let flags = self.values.iter().filter_map(|(key, value)| {
+            Some((key.strip_prefix("flags.")?.to_owned(), value.value.as_bool().unwrap_or(false)))
+        });
+        flags.collect()
+    }
+
+    /// The numbers that the core's rules use.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            state_dir: self.state_dir.display().to_string(),
+            agents_per_session: self.count("limits.agents_per_session"),
+            agents: self.count("limits.agents"),
+            queue: self.count("limits.queue"),
+            message: self.bytes("limits.message"),
+            mailbox_unread: self.count("limits.mailbox_unread"),
+            mailbox_bytes: self.bytes("limits.mailbox_bytes"),
+            hold_ms: self.millis("task.hold"),
+            panel_hold_ms: self.millis("task.panel_hold"),
+            archive_ms: self.millis("task.archive"),
+            archive_count: self.count("task.archive_count"),
+            run_ms: self.millis("task.run"),
+            grace_ms: self.millis("task.grace"),
+            stop_all_ms: self.millis("task.stop_all"),
+            output: self.bytes("output.task"),
+            resume_interrupted: self.text("daemon.restart.resume") == "always",
+            ..Limits::default()
+        }
+    }
+}
+
+fn value(value: serde_json::Value, source: &str) -> ConfigValue {
+    ConfigValue { value, source: source.to_owned() }
+}
+
+fn read_file(
+    path: &Path,
+    source: &str,
+    values: &mut BTreeMap<String, ConfigValue>,
+) -> Result<(), ConfigError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+    };
+    let table: toml::Table = toml::from_str(&text)
+        .map_err(|error| ConfigError::NoToml { path: path.to_owned(), source: Box::new(error) })?;
+    let name = path.display().to_string();
+    let mut found = BTreeMap::new();
+    flatten("", &table, &mut found);
+    for (key, given) in found {
+        let Some(known) = KEYS.iter().find(|known| known.name == key) else {
+            return Err(unknown(&name, &key));
+        };
+        let checked = known.check(&given).ok_or_else(|| ConfigError::BadValue {
+            source_name: name.clone(),
+            key: key.clone(),
+            value: given.to_string(),
+            expected: known.shape.expected(),
+        })?;
+        values.insert(key, value(checked, source));
+    }
+    Ok(())
+}
+
+fn flatten(prefix: &str, table: &toml::Table, found: &mut BTreeMap<String, toml::Value>) {
+    for (name, value) in table {
+        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match value {
+            toml::Value::Table(inner) if !inner.is_empty() => flatten(&key, inner, found),
+            other => {
+                found.insert(key, other.clone());
+            }
+        }
+    }
+}
+
+fn unknown(source: &str, key: &str) -> ConfigError {
+    let nearest = KEYS
+        .iter()
+        .map(|known| (strsim::jaro_winkler(known.name, key), known.name))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name);
+    ConfigError::UnknownKey { source_name: source.to_owned(), key: key.to_owned(), nearest }
+}
+
+/// The state directory, and whether somebody chose it: then the socket has a name of its own.
+fn state_dir(
+    flags: &Flags,
+    env: place::Lookup<'_>,
+    values: &BTreeMap<String, ConfigValue>,
+) -> Result<(PathBuf, bool), ConfigError> {
+    let configured = values.get("daemon.state_dir").and_then(|value| value.value.as_str());
+    let configured = configured.filter(|path| !path.is_empty()).map(PathBuf::from);
+    let chosen = flags.state_dir.clone().or_else(|| place::state_dir_from_env(env)).or(configured);
+    let is_chosen = chosen.is_some();
+    let path = chosen.or_else(|| place::default_state_dir(env)).ok_or(ConfigError::NoStateDir)?;
+    let path = place::canonical(&path).map_err(|error| {
+        ConfigError::Place(format!("the state directory {} can't be told: {error}", path.display()))
+    })?;
+    Ok((path, is_chosen))
+}
+
+fn socket(
+    flags: &Flags,
+    env: place::Lookup<'_>,
+    values: &BTreeMap<String, ConfigValue>,
+    chosen: Option<&Path>,
+) -> Result<PathBuf, ConfigError> {
+    let named = match &flags.socket {
+        Some(address) => Some(ccagent_proto::address::path_of(address).map_err(ConfigError::Place)?),
+        None => place::socket_from_env(env).map_err(ConfigError::Place)?,
+    };
+    let configured = values.get("daemon.socket").and_then(|value| value.value.as_str());
+    let configured = match configured.filter(|address| !address.is_empty()) {
+        Some(address) => Some(ccagent_proto::address::path_of(address).map_err(ConfigError::Place)?),
+        None => None,
+    };
+    let uid = nix::unistd::getuid().as_raw();
+    Ok(named.or(configured).unwrap_or_else(|| place::socket_path(env, uid, &place::instance_name(chosen))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Config, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        std::fs::write(&file, text).unwrap();
+        let flags = Flags { config: Some(file), state_dir: Some(dir.path().join("state")), socket: None };
+        Config::load(&flags, &|_| None)
+    }
+
+    /// Every default is a value that its own key would take.
+    #[test]
+    fn every_default_is_right() {
+        for key in KEYS {
+            let text = key.default_value();
+            let written = toml::Value::try_from(&text).unwrap();
+            assert_eq!(key.check(&written), Some(text), "{}", key.name);
+        }
+    }
+
+    /// Values are read with their sources, durations and sizes as text.
+    #[test]
+    fn a_file_overrides_defaults() {
+        let config = load("[task]\nhold = \"250ms\"\n[limits]\nagents = 7\nmessage = \"2MiB\"\n").unwrap();
+        let limits = config.limits();
+        assert_eq!((limits.hold_ms, limits.agents, limits.message), (250, 7, 2 << 20));
+        assert_eq!(config.values["task.hold"].source, "file");
+        assert_eq!(config.values["task.grace"].source, "default");
+    }
+
+    /// J136: an unknown key is refused with the nearest known one, a bad value with what would be right.
+    #[test]
+    fn what_is_wrong_is_named_with_what_is_right() {
+        let unknown = load("[task]\nholt = \"3s\"\n").unwrap_err().to_string();
+        assert!(unknown.contains("task.holt") && unknown.contains("task.hold"), "{unknown}");
+        let bad = load("[task]\nhold = 3\n").unwrap_err().to_string();
+        assert!(bad.contains("task.hold") && bad.contains("\"3s\""), "{bad}");
+        let word = load("[daemon]\ndurability = \"maybe\"\n").unwrap_err().to_string();
+        assert!(word.contains("power"), "{word}");
+        assert!(matches!(load("[task"), Err(ConfigError::NoToml { .. })));
+    }
+
+    /// J132: a state directory that was chosen has a socket of its own; a named socket wins.
+    #[test]
+    fn a_chosen_state_directory_has_its_own_socket() {
+        let socket = |state: Option<&str>, socket: Option<&str>| {
+            let flags =
+                Flags { config: None, state_dir: state.map(Into::into), socket: socket.map(str::to_owned) };
+            Config::load(&flags, &|name| (name == "HOME").then(|| "/nonexistent".into())).unwrap().socket
+        };
+        assert_ne!(socket(Some("/a"), None), socket(Some("/b"), None));
+        assert!(socket(None, None).ends_with("default.sock"));
+        assert_eq!(socket(Some("/a"), Some("uds:/run/x.sock")), PathBuf::from("/run/x.sock"));
+    }
+}

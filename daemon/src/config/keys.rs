@@ -1,0 +1,132 @@
+//! The table of config keys: names, defaults, shapes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What a value looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A length of time as text.
+    Duration,
+    /// A number of bytes as text.
+    Bytes,
+    /// A whole number.
+    Count,
+    /// Any text; empty is none.
+    Text,
+    /// On or off.
+    Switch,
+    /// `power` or `process`.
+    Durability,
+    /// `never` or `always`.
+    Resume,
+}
+
+impl Shape {
+    /// What would be right, for a person.
+    pub const fn expected(self) -> &'static str {
+        match self {
+            Self::Duration => "a length of time as text, such as \"3s\", \"500ms\" or \"24h\"",
+            Self::Bytes => "a size as text, such as \"16MiB\" or \"5GiB\"",
+            Self::Count => "a whole number, at least 1",
+            Self::Text => "a text",
+            Self::Switch => "true or false",
+            Self::Durability => "\"power\" or \"process\"",
+            Self::Resume => "\"never\" or \"always\"",
+        }
+    }
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its dotted name.
+    pub name: &'static str,
+    /// Its default as it would be written.
+    pub default: &'static str,
+    /// What its values look like.
+    pub shape: Shape,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+impl Key {
+    /// The default as a value.
+    pub fn default_value(&self) -> Value {
+        match self.shape {
+            Shape::Count => json!(self.default.parse::<u64>().unwrap_or(0)),
+            Shape::Switch => json!(self.default == "true"),
+            Shape::Duration | Shape::Bytes | Shape::Text | Shape::Durability | Shape::Resume => {
+                json!(self.default)
+            }
+        }
+    }
+
+    /// The value that a config file gives, where it is right.
+    pub fn check(&self, given: &toml::Value) -> Option<Value> {
+        let text = given.as_str();
+        match self.shape {
+            Shape::Duration => text.filter(|text| duration(text).is_some()).map(|text| json!(text)),
+            Shape::Bytes => text.filter(|text| bytes(text).is_some()).map(|text| json!(text)),
+            Shape::Count => {
+                given.as_integer().filter(|count| (1..=i64::from(u32::MAX)).contains(count)).map(|n| json!(n))
+            }
+            Shape::Text => text.map(|text| json!(text)),
+            Shape::Switch => given.as_bool().map(|on| json!(on)),
+            Shape::Durability => {
+                text.filter(|text| ["power", "process"].contains(text)).map(|text| json!(text))
+            }
+            Shape::Resume => text.filter(|text| ["never", "always"].contains(text)).map(|text| json!(text)),
+        }
+    }
+}
+
+/// Reads a length of time.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text).ok()
+}
+
+/// Reads a size; `0` is none.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64())
+}
+
+const fn key(name: &'static str, default: &'static str, shape: Shape, about: &'static str) -> Key {
+    Key { name, default, shape, about }
+}
+
+/// Every key.
+pub const KEYS: &[Key] = &[
+    key("daemon.socket", "", Shape::Text, "the socket; empty: in the runtime directory"),
+    key("daemon.state_dir", "", Shape::Text, "the state; empty: below $XDG_STATE_HOME"),
+    key("daemon.durability", "power", Shape::Durability, "what an acknowledged thing survives"),
+    key("daemon.log", "info", Shape::Text, "the log filter"),
+    key("daemon.export", "6h", Shape::Duration, "how often the store is exported; two exports are kept"),
+    key(
+        "daemon.restart.resume",
+        "never",
+        Shape::Resume,
+        "whether interrupted agents run again by themselves",
+    ),
+    key("limits.frame", "16MiB", Shape::Bytes, "an incoming message of the protocol"),
+    key("limits.inbox", "4096", Shape::Count, "calls that wait for the driver"),
+    key("limits.subscriber_queue", "1024", Shape::Count, "events that a subscriber may be behind"),
+    key("limits.connections", "4096", Shape::Count, "connections at once"),
+    key("limits.agents_per_session", "20", Shape::Count, "agents that run at once in a session"),
+    key("limits.agents", "1000", Shape::Count, "agents that run at once"),
+    key("limits.queue", "10000", Shape::Count, "agents that wait for a slot"),
+    key("limits.message", "1MiB", Shape::Bytes, "a message between agents"),
+    key("limits.mailbox_unread", "10000", Shape::Count, "messages of a mailbox that were not acknowledged"),
+    key("limits.mailbox_bytes", "256MiB", Shape::Bytes, "their bytes"),
+    key("task.hold", "3s", Shape::Duration, "how long an ended task stays in the list"),
+    key("task.panel_hold", "30s", Shape::Duration, "how long it stays in a task panel"),
+    key("task.archive", "30d", Shape::Duration, "how long an archived task is kept"),
+    key("task.archive_count", "100000", Shape::Count, "how many archived tasks are kept"),
+    key("task.run", "0s", Shape::Duration, "wall time of a run at most; 0s is none"),
+    key("task.grace", "10s", Shape::Duration, "time between TERM and KILL"),
+    key("task.stop_all", "5s", Shape::Duration, "how long stop-all waits"),
+    key("output.task", "5GiB", Shape::Bytes, "output kept of a task"),
+    key("output.rate", "0", Shape::Bytes, "output of a task a second, above which it is dropped; 0 is none"),
+    key("event.ring", "65536", Shape::Count, "events kept for replay"),
+];

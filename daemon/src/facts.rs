@@ -1,0 +1,193 @@
+//! What the daemon says of itself: status, metrics, config, warnings. Filled into the RPC edge by the wiring.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ccagent_proto::daemon::{ConfigValue, DaemonExportResult, DaemonMetricsResult};
+use ccagent_proto::{Error, Kind, Millis};
+use rustix::fs::statfs;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{Config, KEYS};
+use crate::driver::Handle;
+use crate::hub::Hub;
+use crate::rpc::accept::Edge;
+use crate::rpc::context::{Context, Times};
+use crate::rpc::daemon::{Daemon, Info, Overview};
+use crate::runner::Runner;
+use crate::store::{Durability, Store};
+use crate::vault::Vault;
+
+/// The file system type of a memory disk.
+const TMPFS: i64 = 0x0102_1994;
+
+/// The parts that facts come from.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The config.
+    pub config: Arc<Config>,
+    /// The store.
+    pub store: Arc<Store>,
+    /// The way to the core.
+    pub handle: Handle,
+    /// Events.
+    pub hub: Hub,
+    /// Process agents.
+    pub runner: Runner,
+    /// Environment values.
+    pub vault: Arc<Vault>,
+    /// Ends the daemon.
+    pub stop: CancellationToken,
+    /// Where connections and their work live.
+    pub tracker: TaskTracker,
+    /// When the daemon started.
+    pub started_at: Millis,
+}
+
+type Edges = Arc<OnceLock<Arc<Edge>>>;
+
+impl Facts {
+    /// The bounds of the RPC edge.
+    pub fn edge_limits(&self) -> crate::rpc::Limits {
+        crate::rpc::Limits {
+            connections: self.config.count("limits.connections") as usize,
+            frame: usize::try_from(self.config.bytes("limits.frame")).unwrap_or(usize::MAX),
+            ..crate::rpc::Limits::default()
+        }
+    }
+
+    /// What the methods of the edge share.
+    pub fn context(&self, limits: crate::rpc::Limits, edges: Edges) -> Context {
+        let rules = self.config.limits();
+        Context {
+            handle: self.handle.clone(),
+            hub: self.hub.clone(),
+            runner: self.runner.clone(),
+            vault: self.vault.clone(),
+            times: Times { grace_ms: rules.grace_ms, stop_all_ms: rules.stop_all_ms },
+            daemon: self.daemon(limits, edges),
+            tracker: self.tracker.clone(),
+        }
+    }
+
+    fn daemon(&self, limits: crate::rpc::Limits, edges: Edges) -> Daemon {
+        let durability = match self.config.durability() {
+            Durability::Power => "power",
+            Durability::Process => "process",
+        };
+        let info = Info {
+            socket: self.config.socket.display().to_string(),
+            state_dir: self.config.state_dir.display().to_string(),
+            epoch: self.hub.epoch().to_owned(),
+            started_at: self.started_at,
+            durability: durability.to_owned(),
+        };
+        let (overview, metrics, config, export) =
+            (self.clone(), self.clone(), self.config.clone(), self.clone());
+        let also = edges.clone();
+        let stop = self.stop.clone();
+        Daemon {
+            info,
+            limits,
+            overview: Box::new(move |()| Box::pin(overview.clone().overview(edges.clone()))),
+            metrics: Box::new(move |()| Box::pin(metrics.clone().metrics(also.clone()))),
+            config: Box::new(move |key| Box::pin(std::future::ready(values(&config, key.as_deref())))),
+            set_flag: Box::new(|(name, _)| Box::pin(std::future::ready(Err(no_flag(&name))))),
+            reload: Box::new(|()| Box::pin(std::future::ready(Ok(Vec::new())))),
+            export: Box::new(move |path| {
+                let facts = export.clone();
+                Box::pin(async move { facts.export(path).await })
+            }),
+            end: Box::new(move |_| stop.cancel()),
+        }
+    }
+
+    async fn overview(self, edges: Edges) -> Result<Overview, Error> {
+        let (counts, paused) = self.handle.ask(|core, _| (core.counts(), core.paused())).await?;
+        let store = self.store.clone();
+        let store_bytes = tokio::task::spawn_blocking(move || store.bytes_on_disk()).await.unwrap_or(0);
+        Ok(Overview {
+            counts,
+            paused,
+            connections: edges.get().map_or(0, |edge| edge.connections()),
+            store_bytes,
+            flags: self.config.flags(),
+            warnings: self.warnings(),
+        })
+    }
+
+    async fn metrics(self, edges: Edges) -> Result<DaemonMetricsResult, Error> {
+        let events = self.hub.seq();
+        let overview = self.overview(edges).await?;
+        let mut values: BTreeMap<String, f64> = BTreeMap::new();
+        for (status, count) in &overview.counts {
+            values.insert(format!("ccagent_tasks{{status=\"{status}\"}}"), to_float(*count));
+        }
+        values.insert("ccagent_connections".to_owned(), to_float(overview.connections));
+        values.insert("ccagent_store_bytes".to_owned(), to_float(overview.store_bytes));
+        values.insert("ccagent_events_total".to_owned(), to_float(events));
+        let mut text = String::new();
+        for (name, value) in &values {
+            // Writing to a String can't fail.
+            _ = writeln!(text, "{name} {value}");
+        }
+        Ok(DaemonMetricsResult { text, values })
+    }
+
+    /// Writes the store to a file: the named one, or the next below the state directory.
+    ///
+    /// # Errors
+    /// What kept the file from being written.
+    pub async fn export(&self, path: Option<String>) -> Result<DaemonExportResult, Error> {
+        let store = self.store.clone();
+        let written = tokio::task::spawn_blocking(move || match path {
+            Some(path) => store.export(Path::new(&path)).map(|()| path.into()),
+            None => store.export_now(),
+        });
+        let path = written
+            .await
+            .map_err(|error| Error::new(Kind::Internal, error.to_string()))?
+            .map_err(|error| Error::new(Kind::BadPath, error.to_string()))?;
+        Ok(DaemonExportResult { path: path.display().to_string(), rows: 0 })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let own = std::fs::read_link("/proc/self/exe");
+        if own.is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)")) {
+            warnings.push("the daemon's program was replaced: restart it to run the new one".to_owned());
+        }
+        if statfs(&self.config.state_dir).is_ok_and(|fs| fs.f_type == TMPFS) {
+            warnings.push(
+                "the state is on a memory disk: it does not survive a restart of the machine".to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating point")]
+fn to_float(count: u64) -> f64 {
+    count as f64
+}
+
+fn values(config: &Config, key: Option<&str>) -> Result<BTreeMap<String, ConfigValue>, Error> {
+    match key {
+        None => Ok(config.values.clone()),
+        Some(key) => match config.values.get(key) {
+            Some(value) => Ok(BTreeMap::from([(key.to_owned(), value.clone())])),
+            None => {
+                let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+                Err(Error::new(Kind::BadConfig, format!("there is no config key {key:?}"))
+                    .with("keys", known))
+            }
+        },
+    }
+}
+
+fn no_flag(name: &str) -> Error {
+    Error::new(Kind::FeatureOff, format!("this version has no feature flag {name:?}")).with("flag", name)
+}

@@ -1,0 +1,308 @@
+//! The daemon's own methods: hello, status, metrics, config, flags, reload, export and shutdown.
+//!
+//! What they report and do lives elsewhere and is handed in as functions: this file only checks who asks and shapes
+//! the answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ccagent_core::{Caller, Who};
+use ccagent_proto::daemon::{
+    ClientInfo, ConfigValue, DaemonConfigParams, DaemonConfigResult, DaemonExportParams, DaemonExportResult,
+    DaemonHelloParams, DaemonHelloResult, DaemonMetricsResult, DaemonReloadResult, DaemonSetFlagParams,
+    DaemonSetFlagResult, DaemonShutdownParams, DaemonShutdownResult, DaemonStatusResult, ShutdownMode,
+    StoreInfo,
+};
+use ccagent_proto::method::{SessionGet, TaskList, TaskStop};
+use ccagent_proto::runner::RunnerListResult;
+use ccagent_proto::session::SessionGetParams;
+use ccagent_proto::task::{Task, TaskListParams, TaskStopParams};
+use ccagent_proto::{Empty, Error, Kind, Millis, TaskId, address, version};
+use futures_util::future::BoxFuture;
+
+use super::Limits;
+use super::connection::Origin;
+use super::context::Context;
+use super::stop::{running, until_all_ended};
+use super::wait::Patience;
+
+/// How long a shutdown waits for agents where the caller does not say.
+const SHUTDOWN: Millis = 5_000;
+
+/// Facts that do not change in a daemon's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The socket's path.
+    pub socket: String,
+    /// The state directory.
+    pub state_dir: String,
+    /// This life's name.
+    pub epoch: String,
+    /// When it started.
+    pub started_at: Millis,
+    /// `power` or `process`.
+    pub durability: String,
+}
+
+/// Facts that change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// Live tasks by status.
+    pub counts: BTreeMap<String, u64>,
+    /// Whether the whole daemon is paused.
+    pub paused: bool,
+    /// Connections right now.
+    pub connections: u64,
+    /// Bytes of the store on disk.
+    pub store_bytes: u64,
+    /// Feature flags.
+    pub flags: BTreeMap<String, bool>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+type Ask<P, R> = Box<dyn Fn(P) -> BoxFuture<'static, Result<R, Error>> + Send + Sync>;
+
+/// The rest of the daemon, as far as its methods need it.
+pub struct Daemon {
+    /// Facts that do not change.
+    pub info: Info,
+    /// The bounds of the edge, for hello.
+    pub limits: Limits,
+    /// Facts that change.
+    pub overview: Ask<(), Overview>,
+    /// The metrics.
+    pub metrics: Ask<(), DaemonMetricsResult>,
+    /// Config values: one key's, or all.
+    pub config: Ask<Option<String>, BTreeMap<String, ConfigValue>>,
+    /// Sets a flag; says whether it holds now.
+    pub set_flag: Ask<(String, bool), bool>,
+    /// Reads the config again; gives the changed keys.
+    pub reload: Ask<(), Vec<String>>,
+    /// Writes the store to a file.
+    pub export: Ask<Option<String>, DaemonExportResult>,
+    /// Begins the daemon's end; agents were dealt with.
+    pub end: Box<dyn Fn(ShutdownMode) + Send + Sync>,
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// Refuses a caller that is no operator.
+pub(crate) fn needs_operator(caller: &Caller) -> Result<(), Error> {
+    let role = match &caller.who {
+        Who::Operator => return Ok(()),
+        Who::Agent(_) => "agent",
+        Who::Member { .. } => "teammate",
+    };
+    let error = Error::new(Kind::NotAuthorised, format!("this is not for a caller with the role {role}"));
+    Err(error.with("role", role).with("needs", "operator"))
+}
+
+/// Tells who the client is.
+pub(crate) async fn hello(
+    context: Arc<Context>,
+    origin: Origin,
+    params: DaemonHelloParams,
+) -> Result<DaemonHelloResult, Error> {
+    let (given, ours) = (params.protocol_version, version::PROTOCOL);
+    if given != ours {
+        let error =
+            Error::new(Kind::ProtocolVersion, format!("protocol {given} is not spoken here: {ours} is"));
+        return Err(error.with("supported", vec![ours]));
+    }
+    if let Some(token) = params.token {
+        origin.connection.become_who(owner_of(&context, token).await?);
+    }
+    if let Some(session_id) = params.session_id {
+        let caller = origin.connection.caller();
+        let session = context.call::<SessionGet>(&caller, SessionGetParams { session_id }).await?;
+        origin.connection.open_session(session.id);
+    }
+    let caller = origin.connection.caller();
+    let identity = match &caller.who {
+        Who::Operator => None,
+        Who::Agent(id) => Some(id.to_string()),
+        Who::Member { team, name } => Some(format!("{name}@{team}")),
+    };
+    Ok(DaemonHelloResult {
+        protocol_version: ours,
+        server: ClientInfo { name: "ccagentd".into(), version: version::PACKAGE.into(), kind: None },
+        epoch: context.daemon.info.epoch.clone(),
+        client_id: origin.connection.id(),
+        role: context.handle.ask(move |core, _| core.role(&caller)).await?,
+        identity,
+        capabilities: ["batch", "cancel", "subscribe"].map(str::to_owned).to_vec(),
+        limits: limits(&context.daemon.limits),
+    })
+}
+
+/// Whose token it is.
+async fn owner_of(context: &Context, token: String) -> Result<Who, Error> {
+    let owner = context.handle.ask(move |core, _| {
+        let member = core.member_by_token(&token);
+        let member = member.map(|(team, name)| Who::Member { team: team.into(), name: name.into() });
+        member.or_else(|| core.task_by_token(&token).map(Who::Agent))
+    });
+    owner.await?.ok_or_else(|| Error::new(Kind::NotAuthorised, "nobody has this token"))
+}
+
+fn limits(limits: &Limits) -> BTreeMap<String, u64> {
+    let named = [
+        ("frameBytes", limits.frame as u64),
+        ("answerBytes", limits.answer as u64),
+        ("batchRequests", limits.batch as u64),
+        ("callsInFlight", limits.in_flight as u64),
+        ("subscriptions", u64::from(limits.subscriptions)),
+    ];
+    named.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Says how the daemon is.
+pub(crate) async fn status(context: Arc<Context>, _: Origin, _: Empty) -> Result<DaemonStatusResult, Error> {
+    let now = (context.daemon.overview)(()).await?;
+    let info = context.daemon.info.clone();
+    Ok(DaemonStatusResult {
+        pid: std::process::id(),
+        address: address::of_path(info.socket.as_ref()),
+        socket: info.socket,
+        state_dir: info.state_dir,
+        version: version::PACKAGE.to_owned(),
+        epoch: info.epoch,
+        started_at: info.started_at,
+        counts: now.counts,
+        connections: now.connections,
+        durability: info.durability,
+        store: StoreInfo { bytes: now.store_bytes },
+        paused: now.paused,
+        flags: now.flags,
+        warnings: now.warnings,
+    })
+}
+
+/// Gives the daemon's metrics.
+pub(crate) async fn metrics(
+    context: Arc<Context>,
+    _: Origin,
+    _: Empty,
+) -> Result<DaemonMetricsResult, Error> {
+    (context.daemon.metrics)(()).await
+}
+
+/// Gives config values.
+pub(crate) async fn config(
+    context: Arc<Context>,
+    origin: Origin,
+    params: DaemonConfigParams,
+) -> Result<DaemonConfigResult, Error> {
+    needs_operator(&origin.connection.caller())?;
+    Ok(DaemonConfigResult { values: (context.daemon.config)(params.key).await? })
+}
+
+/// Sets a feature flag.
+pub(crate) async fn set_flag(
+    context: Arc<Context>,
+    origin: Origin,
+    params: DaemonSetFlagParams,
+) -> Result<DaemonSetFlagResult, Error> {
+    needs_operator(&origin.connection.caller())?;
+    Ok(DaemonSetFlagResult { applied: (context.daemon.set_flag)((params.name, params.value)).await? })
+}
+
+/// Reads the config again.
+pub(crate) async fn reload(
+    context: Arc<Context>,
+    origin: Origin,
+    _: Empty,
+) -> Result<DaemonReloadResult, Error> {
+    needs_operator(&origin.connection.caller())?;
+    Ok(DaemonReloadResult { changed: (context.daemon.reload)(()).await? })
+}
+
+/// Writes the store to a file.
+pub(crate) async fn export(
+    context: Arc<Context>,
+    origin: Origin,
+    params: DaemonExportParams,
+) -> Result<DaemonExportResult, Error> {
+    needs_operator(&origin.connection.caller())?;
+    (context.daemon.export)(params.path).await
+}
+
+/// Says which runners this machine has.
+pub(crate) async fn runners(context: Arc<Context>, _: Origin, _: Empty) -> Result<RunnerListResult, Error> {
+    Ok(RunnerListResult { runners: context.runner.list() })
+}
+
+/// Ends the daemon: agents first, as the mode says; the answer still goes out.
+pub(crate) async fn shutdown(
+    context: Arc<Context>,
+    origin: Origin,
+    params: DaemonShutdownParams,
+) -> Result<DaemonShutdownResult, Error> {
+    let caller = origin.connection.caller();
+    needs_operator(&caller)?;
+    let timeout = params.timeout_ms.unwrap_or(SHUTDOWN);
+    context.handle.close().await;
+    let live = live(&context, &caller).await?;
+    let result = match params.mode {
+        ShutdownMode::KeepAgents => {
+            let kept = live.iter().map(|task| task.id).collect();
+            DaemonShutdownResult { kept, ..DaemonShutdownResult::default() }
+        }
+        ShutdownMode::Graceful => {
+            let grace = context.times.grace_ms.min(timeout);
+            stop_live(&context, &origin, &caller, live, (grace, timeout)).await?
+        }
+        ShutdownMode::Force => stop_live(&context, &origin, &caller, live, (0, timeout)).await?,
+    };
+    (context.daemon.end)(params.mode);
+    Ok(result)
+}
+
+/// Every task that has not ended.
+async fn live(context: &Context, caller: &Caller) -> Result<Vec<Task>, Error> {
+    let (mut live, mut cursor) = (Vec::new(), None);
+    loop {
+        let params = TaskListParams { limit: Some(1000), cursor, ..TaskListParams::default() };
+        let page = context.call::<TaskList>(caller, params).await?;
+        live.extend(page.tasks.into_iter().filter(|task| !task.status.is_done()));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(live);
+        }
+    }
+}
+
+async fn stop_live(
+    context: &Context,
+    origin: &Origin,
+    caller: &Caller,
+    live: Vec<Task>,
+    (grace, timeout): (Millis, Millis),
+) -> Result<DaemonShutdownResult, Error> {
+    for task in &live {
+        let params = TaskStopParams {
+            task_id: task.id.to_string(),
+            grace_ms: Some(grace),
+            reason: Some("the daemon stops".to_owned()),
+            ..TaskStopParams::default()
+        };
+        match context.call::<TaskStop>(caller, params).await {
+            Ok(_) => {}
+            // It ended meanwhile, by itself or with its parent.
+            Err(error) if matches!(error.kind, Kind::AlreadyTerminal | Kind::TaskNotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let all: Vec<TaskId> = live.iter().map(|task| task.id).collect();
+    let patience = Patience::new(origin, Some(timeout));
+    let stands = until_all_ended(context, caller, live, &patience).await?.into_inner();
+    let abandoned: Vec<TaskId> = running(&stands).collect();
+    let stopped = all.into_iter().filter(|id| !abandoned.contains(id)).collect();
+    Ok(DaemonShutdownResult { stopped, kept: Vec::new(), abandoned })
+}

@@ -1,0 +1,119 @@
+//! Mail and notifications at the edge: waiting for them, following them, and sending out of the daemon.
+
+use std::sync::Arc;
+
+use ccagent_core::Caller;
+use ccagent_proto::Error;
+use ccagent_proto::mailbox::{MailboxPollParams, MailboxReadResult, MailboxSubscribeParams};
+use ccagent_proto::message::{Message, MessageSendParams, MessageSendResult};
+use ccagent_proto::method::{MailboxPoll, MessageSend, NotificationNext};
+use ccagent_proto::notification::{
+    NotificationListResult, NotificationNextParams, NotificationParseParams, NotificationParseResult,
+};
+use futures_util::stream::{BoxStream, StreamExt};
+
+use super::connection::Origin;
+use super::context::Context;
+use super::uds;
+use super::wait::{Look, Patience, until};
+use crate::hub::{Key, Watch};
+
+/// Takes messages, and waits for one where asked.
+pub(crate) async fn poll(
+    context: Arc<Context>,
+    origin: Origin,
+    params: MailboxPollParams,
+) -> Result<MailboxReadResult, Error> {
+    let caller = origin.connection.caller();
+    // Without a time there is no wait.
+    let patience = Patience::new(&origin, Some(params.wait_ms.unwrap_or(0)));
+    let mailbox =
+        context.handle.mailbox_address(&caller, params.team_name.clone(), params.agent.clone()).await?;
+    let polled = until(&context.hub, [Key::Mailbox(mailbox)], &patience, async || {
+        let polled = context.call::<MailboxPoll>(&caller, params.clone()).await?;
+        Ok(if polled.messages.is_empty() { Look::NotYet(polled) } else { Look::There(polled) })
+    });
+    Ok(polled.await?.into_inner())
+}
+
+/// Takes notifications, and waits for one where asked.
+pub(crate) async fn next_notification(
+    context: Arc<Context>,
+    origin: Origin,
+    params: NotificationNextParams,
+) -> Result<NotificationListResult, Error> {
+    let caller = origin.connection.caller();
+    let patience = Patience::new(&origin, Some(params.wait_ms.unwrap_or(0)));
+    let session = params.session_id.clone().or_else(|| caller.session.clone()).unwrap_or_default();
+    let taken = until(&context.hub, [Key::Session(session)], &patience, async || {
+        let taken = context.call::<NotificationNext>(&caller, params.clone()).await?;
+        Ok(if taken.notifications.is_empty() { Look::NotYet(taken) } else { Look::There(taken) })
+    });
+    Ok(taken.await?.into_inner())
+}
+
+/// Reads an XML envelope.
+pub(crate) async fn parse_notification(
+    _: Arc<Context>,
+    _: Origin,
+    params: NotificationParseParams,
+) -> Result<NotificationParseResult, Error> {
+    Ok(ccagent_core::notification::envelope::parse(&params.xml))
+}
+
+/// Follows a mailbox.
+pub(crate) async fn subscribe(
+    context: Arc<Context>,
+    origin: Origin,
+    params: MailboxSubscribeParams,
+) -> Result<BoxStream<'static, Message>, Error> {
+    let caller = origin.connection.caller();
+    let MailboxSubscribeParams { team_name, agent } = params;
+    let mailbox = context.handle.mailbox_address(&caller, team_name.clone(), agent.clone()).await?;
+    let watch = context.hub.watch([Key::Mailbox(mailbox)]);
+    // One at a time: a subscription that ends holds no message that its reader has not seen.
+    let params = MailboxPollParams { team_name, agent, wait_ms: None, max: Some(1) };
+    let reader = Reader { context, caller, params, watch };
+    let messages = futures_util::stream::unfold(reader, |mut reader| async move {
+        let message = reader.next().await?;
+        Some((message, reader))
+    });
+    Ok(messages.boxed())
+}
+
+struct Reader {
+    context: Arc<Context>,
+    caller: Caller,
+    params: MailboxPollParams,
+    watch: Watch,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Message> {
+        loop {
+            match self.context.call::<MailboxPoll>(&self.caller, self.params.clone()).await {
+                Ok(polled) => match polled.messages.into_iter().next() {
+                    Some(message) => return Some(message),
+                    None => self.watch.changed().await,
+                },
+                Err(error) => {
+                    tracing::debug!(%error, "a mailbox can't be followed any further");
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Sends a message: inside the daemon, or to a socket.
+pub(crate) async fn send(
+    context: Arc<Context>,
+    origin: Origin,
+    params: MessageSendParams,
+) -> Result<MessageSendResult, Error> {
+    let caller = origin.connection.caller();
+    if params.to.starts_with("uds:") {
+        return uds::send(&context, &caller, params).await;
+    }
+    context.call::<MessageSend>(&caller, params).await
+}

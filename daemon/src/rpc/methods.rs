@@ -1,0 +1,107 @@
+//! The list of methods: which function answers which, and what becomes of a call whose caller goes away.
+
+use std::sync::Arc;
+
+use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams};
+use ccagent_proto::event::EventSubscribe;
+use ccagent_proto::mailbox::MailboxSubscribe;
+use ccagent_proto::method::{self as wire, Call};
+use ccagent_proto::task::TaskFollow;
+use ccagent_proto::{Error, openrpc};
+use jsonrpsee::server::RegisterMethodError;
+
+use super::connection::Origin;
+use super::context::Context;
+use super::registry::{Api, Registry};
+use super::{daemon, events, mail, session, spawn, stop, task};
+
+/// All methods of the daemon.
+///
+/// # Errors
+/// When two methods have one name.
+pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
+    let mut registry = Registry::new(context);
+    core_methods(&mut registry);
+    waiting_methods(&mut registry);
+    daemon_methods(&mut registry);
+    registry.subscription::<EventSubscribe, _, _>(events::subscribe);
+    registry.subscription::<MailboxSubscribe, _, _>(mail::subscribe);
+    registry.subscription::<TaskFollow, _, _>(task::follow);
+    if let Ok(document) = serde_json::value::to_raw_value(&openrpc::document()) {
+        registry.fixed("rpc.discover", document);
+    }
+    registry.finish()
+}
+
+/// What the core answers and nothing has to wait for.
+fn core_methods(registry: &mut Registry<Context>) {
+    macro_rules! read { ($($name:ident),*) => { $(registry.read::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
+    macro_rules! work { ($($name:ident),*) => { $(registry.work::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
+    read!(
+        SessionList,
+        SessionGet,
+        TaskList,
+        TaskGet,
+        NotificationList,
+        MessageRoute,
+        MailboxRead,
+        TeamGet,
+        TeamList
+    );
+    work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskRemove, TaskPrune);
+    work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
+    registry.read::<wire::AgentExplain, _, _>(explain);
+    registry.work::<wire::SessionOpen, _, _>(session::open);
+    registry.work::<wire::TeamJoin, _, _>(session::join);
+    registry.work::<wire::TeamLeave, _, _>(session::leave);
+}
+
+/// What waits, reads files or reaches out.
+fn waiting_methods(registry: &mut Registry<Context>) {
+    registry.work::<wire::AgentSpawn, _, _>(spawn::spawn);
+    registry.work::<wire::TaskResume, _, _>(spawn::resume);
+    registry.work::<wire::TaskForeground, _, _>(spawn::foreground);
+    registry.work::<wire::TaskStop, _, _>(stop::stop);
+    registry.work::<wire::TaskStopAll, _, _>(stop::stop_all);
+    registry.read::<wire::TaskWait, _, _>(task::wait);
+    registry.read::<wire::TaskOutput, _, _>(task::output);
+    registry.read::<wire::TaskEvents, _, _>(task::events);
+    registry.work::<wire::TaskWrite, _, _>(task::write);
+    registry.work::<wire::TaskResize, _, _>(task::resize);
+    registry.take::<wire::NotificationNext, _, _>(mail::next_notification);
+    registry.read::<wire::NotificationParse, _, _>(mail::parse_notification);
+    registry.take::<wire::MailboxPoll, _, _>(mail::poll);
+    registry.work::<wire::MessageSend, _, _>(mail::send);
+    registry.read::<wire::EventReplay, _, _>(events::replay);
+}
+
+/// What concerns the daemon itself.
+fn daemon_methods(registry: &mut Registry<Context>) {
+    registry.read::<wire::DaemonHello, _, _>(daemon::hello);
+    registry.read::<wire::DaemonStatus, _, _>(daemon::status);
+    registry.read::<wire::DaemonMetrics, _, _>(daemon::metrics);
+    registry.read::<wire::DaemonConfig, _, _>(daemon::config);
+    registry.work::<wire::DaemonSetFlag, _, _>(daemon::set_flag);
+    registry.work::<wire::DaemonReload, _, _>(daemon::reload);
+    registry.work::<wire::DaemonExport, _, _>(daemon::export);
+    registry.work::<wire::DaemonShutdown, _, _>(daemon::shutdown);
+    registry.read::<wire::RunnerList, _, _>(daemon::runners);
+}
+
+/// A call that the core answers as it is.
+async fn plain<M: Call>(
+    context: Arc<Context>,
+    origin: Origin,
+    params: M::Params,
+) -> Result<M::Result, Error> {
+    context.call::<M>(&origin.connection.caller(), params).await
+}
+
+/// Says what a spawn would do, for which the caller's environment counts.
+async fn explain(
+    context: Arc<Context>,
+    origin: Origin,
+    params: AgentSpawnParams,
+) -> Result<AgentExplainResult, Error> {
+    context.call::<wire::AgentExplain>(&origin.connection.creator(), params).await
+}

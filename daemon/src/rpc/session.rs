@@ -1,0 +1,44 @@
+//! Sessions and teams at the edge: what a connection becomes by opening, joining or leaving one.
+
+use std::sync::Arc;
+
+use ccagent_core::Who;
+use ccagent_proto::method::{SessionOpen, TeamJoin, TeamLeave};
+use ccagent_proto::session::{SessionOpenParams, SessionOpenResult};
+use ccagent_proto::team::{TeamJoinParams, TeamJoinResult};
+use ccagent_proto::{Empty, Error};
+
+use super::connection::Origin;
+use super::context::Context;
+
+/// Opens a session, which this connection means from now on.
+pub(crate) async fn open(
+    context: Arc<Context>,
+    origin: Origin,
+    mut params: SessionOpenParams,
+) -> Result<SessionOpenResult, Error> {
+    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
+    let opened = context.creating(&caller, context.call::<SessionOpen>(&caller, params)).await?;
+    origin.connection.open_session(opened.session_id.clone());
+    Ok(opened)
+}
+
+/// Makes this connection a member of a team.
+pub(crate) async fn join(
+    context: Arc<Context>,
+    origin: Origin,
+    params: TeamJoinParams,
+) -> Result<TeamJoinResult, Error> {
+    let team = params.team_name.as_str().into();
+    let joined = context.call::<TeamJoin>(&origin.connection.creator(), params).await?;
+    let name = joined.member.name.as_str().into();
+    origin.connection.become_who(Who::Member { team, name });
+    Ok(joined)
+}
+
+/// Ends this connection's membership.
+pub(crate) async fn leave(context: Arc<Context>, origin: Origin, params: Empty) -> Result<Empty, Error> {
+    let left = context.call::<TeamLeave>(&origin.connection.caller(), params).await?;
+    origin.connection.become_born();
+    Ok(left)
+}

@@ -1,0 +1,182 @@
+//! The whole edge over a real core and store; the test plays the runner.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccagent_core::effect::Start;
+use ccagent_core::input::{Ended, Report};
+use ccagent_core::{Core, Limits as Rules, RunnerEvent};
+use ccagent_proto::daemon::{DaemonExportResult, DaemonMetricsResult, ShutdownMode};
+use ccagent_proto::task::Exit;
+use ccagent_proto::{Millis, TaskId};
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::super::accept::Edge;
+use super::super::context::{Context, Times};
+use super::super::daemon::{Daemon, Info, Overview};
+use super::super::{Limits, methods};
+use super::client::{Client, call};
+use crate::driver::{Driver, Handle, Hands};
+use crate::hub::{Bounds, Hub};
+use crate::runner::{Runner, Settings};
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// What the core wants of the runner.
+#[derive(Debug)]
+pub(super) enum Order {
+    Start(Box<Start>),
+    Stop(TaskId, Millis),
+    Forget(u64),
+}
+
+struct Orders(mpsc::Sender<Order>);
+
+impl Hands for Orders {
+    fn start(&self, start: Start) {
+        self.0.try_send(Order::Start(Box::new(start))).unwrap();
+    }
+
+    fn stop(&self, task: TaskId, _: u32, grace_ms: Millis) {
+        self.0.try_send(Order::Stop(task, grace_ms)).unwrap();
+    }
+
+    fn log(&self, _: String, _: Value) {}
+
+    fn remove_files(&self, _: String) {}
+
+    fn forget(&self, vault: u64) {
+        self.0.try_send(Order::Forget(vault)).unwrap();
+    }
+}
+
+pub(super) struct World {
+    pub(super) edge: Arc<Edge>,
+    pub(super) handle: Handle,
+    pub(super) hub: Hub,
+    pub(super) vault: Arc<Vault>,
+    pub(super) ended: mpsc::Receiver<ShutdownMode>,
+    orders: mpsc::Receiver<Order>,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = dir.path().join("state");
+        let store = Arc::new(
+            Store::open(&state_dir, crate::store::Options::new(ccagent_core::Record::KINDS)).unwrap(),
+        );
+        let hub = Hub::new("epoch".into(), Bounds { ring: 1000, subscriber: 1000 });
+        let rules = Rules { state_dir: state_dir.to_str().unwrap().into(), ..Rules::default() };
+        let (sender, orders) = mpsc::channel(1000);
+        let core = Core::restore(rules, []);
+        let (mut driver, handle) = Driver::new(core, Arc::clone(&store), hub.clone(), Orders(sender), 1000);
+        tokio::spawn(async move {
+            driver.recover().await.unwrap();
+            driver.run().await.unwrap();
+        });
+        let vault = Arc::new(Vault::default());
+        let settings = Settings {
+            shim: PathBuf::new(),
+            socket: PathBuf::new(),
+            state_dir,
+            output_rate: 0,
+            cgroup: None,
+        };
+        let runner = Runner::new(settings, store, hub.clone(), Arc::clone(&vault)).unwrap();
+        let (end, ended) = mpsc::channel(1);
+        let tracker = TaskTracker::new();
+        let context = Context {
+            handle: handle.clone(),
+            hub: hub.clone(),
+            runner,
+            vault: Arc::clone(&vault),
+            times: Times { grace_ms: 10_000, stop_all_ms: 5_000 },
+            daemon: daemon(&dir, end),
+            tracker: tracker.clone(),
+        };
+        let api = methods::api(Arc::new(context)).unwrap();
+        let teller = handle.clone();
+        let disconnected = Arc::new(move |conn| {
+            let teller = teller.clone();
+            Box::pin(async move { teller.disconnected(conn).await }) as _
+        });
+        let stop = CancellationToken::new();
+        let edge = Edge::new(api, Limits::default(), Arc::new(|_| None), disconnected, (stop, tracker));
+        Self { edge, handle, hub, vault, ended, orders, dir }
+    }
+
+    /// A new connection.
+    pub(super) fn client(&self) -> Client<UnixStream> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        self.edge.admit(ours);
+        Client::ndjson(theirs)
+    }
+
+    pub(super) async fn order(&mut self) -> Order {
+        tokio::time::timeout(Duration::from_secs(10), self.orders.recv()).await.unwrap().unwrap()
+    }
+
+    /// The next start that the core wants.
+    pub(super) async fn start(&mut self) -> Start {
+        match self.order().await {
+            Order::Start(start) => *start,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn report(&self, start: &Start, what: Report) {
+        self.handle.report(RunnerEvent { task: start.task, attempt: start.attempt, what }).await;
+    }
+
+    /// Says that a program runs.
+    pub(super) async fn started(&self, start: &Start) {
+        self.report(start, Report::Started { pid: 4242 }).await;
+    }
+
+    /// Says that a program ended with this code.
+    pub(super) async fn ended(&self, start: &Start, code: i32, tail: &str) {
+        let exit = Exit { code: Some(code), signal: None };
+        let tail = (!tail.is_empty()).then(|| tail.into());
+        self.report(start, Report::Ended(Ended { exit, tail, ..Ended::default() })).await;
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+fn daemon(dir: &tempfile::TempDir, end: mpsc::Sender<ShutdownMode>) -> Daemon {
+    Daemon {
+        info: Info {
+            socket: dir.path().join("s").display().to_string(),
+            state_dir: dir.path().display().to_string(),
+            epoch: "epoch".into(),
+            started_at: 1,
+            durability: "process".into(),
+        },
+        limits: Limits::default(),
+        overview: Box::new(|()| Box::pin(async { Ok(Overview::default()) })),
+        metrics: Box::new(|()| {
+            Box::pin(async { Ok(DaemonMetricsResult { text: String::new(), values: Default::default() }) })
+        }),
+        config: Box::new(|_| Box::pin(async { Ok(Default::default()) })),
+        set_flag: Box::new(|_| Box::pin(async { Ok(true) })),
+        reload: Box::new(|()| Box::pin(async { Ok(Vec::new()) })),
+        export: Box::new(|_| Box::pin(async { Ok(DaemonExportResult::default()) })),
+        end: Box::new(move |mode| end.try_send(mode).unwrap()),
+    }
+}
+
+/// A spawn call.
+pub(super) fn spawn(id: u64, mut params: Value) -> String {
+    params["command"] = serde_json::json!(["prog"]);
+    params["cwd"] = "/".into();
+    call(id, "agent.spawn", params)
+}
