@@ -74,7 +74,7 @@ check: ## Run all tests, by nextest where it is installed
 	  $(CARGO) nextest run --workspace --locked --no-fail-fast; \
 	else \
 	  echo "cargo-nextest is not installed: cargo test runs the tests instead"; \
-	  $(CARGO) test --workspace --all-targets --locked --no-fail-fast; \
+	  $(CARGO) test --workspace --locked --no-fail-fast; \
 	fi
 	$(CARGO) test --workspace --doc --locked
 
@@ -127,7 +127,7 @@ bench: build ## Measure the real daemon beside its floors
 
 .PHONY: torture
 torture: build ## Run the whole crash suite: kill -9 under load, again and again
-	CCAGENT_TORTURE=full $(CARGO) test --release --locked -p ccagent-tests --test crash -- --nocapture
+	CCAGENT_TORTURE=full $(CARGO) test --release --locked -p ccagent-tests --test all crash -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_SECONDS (60)

@@ -93,8 +93,8 @@ fn of_rpc(error: &RpcError) -> Exit {
         return Exit::CONFLICT;
     }
     match error.code {
-        -32602 | -32601 => Exit::USAGE,
-        -32002 | 1101 | 1102 | 1104 | 1301 | 1401 | 1404 => Exit::NOT_FOUND,
+        -32602 | -32601 | 1203 => Exit::USAGE,
+        -32002 | 1101 | 1102 | 1104 | 1113 | 1301 | 1401 | 1404 => Exit::NOT_FOUND,
         -32000 | 1107 | 1405 | 1503 => Exit::NOT_PERMITTED,
         1111 | 1402 | 1403 | 1412 | 1416 | 1602 | 1605 | 1606 => Exit::CONFLICT,
         1112 | 1610 => Exit::LIMIT,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use ccagent_client::{Client, Error};
+use ccagent_proto::Kind;
 use ccagent_proto::method::{TaskResize, TaskStop, TaskWrite};
 use ccagent_proto::task::{OutputItem, OutputSource, TaskResizeParams, TaskStopParams, TaskWriteParams};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -93,8 +94,10 @@ pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyh
             },
             typed = &mut input, if typing => {
                 typing = false;
-                if typed?? == Typed::DetachKey {
-                    return Ok(Ending::Detached);
+                match typed? {
+                    Ok(Typed::DetachKey) => return Ok(Ending::Detached),
+                    Ok(Typed::End) => {}
+                    Err(error) => app.note(&format!("what is typed no longer arrives: {error:#}")),
                 }
             }
             received = signals.next() => match received {
@@ -186,11 +189,11 @@ async fn forward(
             // The end of this view is not the end of the task's input.
             params.eof = None;
         }
-        if (eof || !params.text.is_empty() || params.base64.is_some())
-            && client.call::<TaskWrite>(params).await.is_err()
-        {
-            // It has ended, or closed its input: what is typed from now on has no reader.
-            return Ok(Typed::End);
+        if params.eof.is_some() || !params.text.is_empty() || params.base64.is_some() {
+            match client.call::<TaskWrite>(params).await {
+                Err(error) if error.kind() == Some(Kind::AlreadyTerminal) => return Ok(Typed::End),
+                written => written?,
+            };
         }
         if key.is_some() {
             return Ok(Typed::DetachKey);

@@ -6,7 +6,7 @@ pub(crate) mod mail;
 pub(crate) mod task;
 pub(crate) mod team;
 
-use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width};
+use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -19,14 +19,19 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<Cell>>) -> String {
     table.load_style(comfy_table::presets::NOTHING);
     table.enforce_styling();
     table.set_header(headers.to_vec());
+    let cols = crate::terminal::size().map(|(cols, _)| cols);
     for row in rows {
+        let mut row = comfy_table::Row::from(row);
+        if cols.is_some() {
+            row.max_height(1);
+        }
         table.add_row(row);
     }
-    if let Some((cols, _)) = crate::terminal::size() {
+    if let Some(cols) = cols {
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(cols);
-        if let Some(first) = table.column_mut(0) {
-            first.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(16)));
+        for column in table.column_iter_mut().take(headers.len().saturating_sub(1)) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
     for column in table.column_iter_mut() {

@@ -46,18 +46,19 @@ const AGENT_VARIABLES: [&str; 6] = [
 pub async fn connect_or_start(place: &Place) -> Result<(Client, bool), Error> {
     match Client::connect(&place.socket).await {
         Err(Error::NotRunning { .. }) => {
-            start(place).await?;
-            Ok((Client::connect(&place.socket).await?, true))
+            let ours = start(place).await?;
+            Ok((Client::connect(&place.socket).await?, ours))
         }
         connected => connected.map(|client| (client, false)),
     }
 }
 
-/// Starts a daemon and waits until a daemon answers at the place's socket.
+/// Starts a daemon and waits until a daemon answers at the place's socket: this one, or one that was there first,
+/// as the flag says.
 ///
 /// # Errors
 /// `Start` with the daemon's own reason.
-pub async fn start(place: &Place) -> Result<(), Error> {
+pub async fn start(place: &Place) -> Result<bool, Error> {
     let program = daemon_program()?;
     let failed = |reason: String| Error::Start { reason };
     let (pid, ready) =
@@ -70,7 +71,8 @@ pub async fn start(place: &Place) -> Result<(), Error> {
     // The daemon is our child: whoever lives longer than it has to collect it.
     let status = std::thread::spawn(move || nix::sys::wait::waitpid(pid, None));
     match outcome {
-        Outcome::Up => Ok(()),
+        Outcome::Ready => Ok(true),
+        Outcome::Held => Ok(false),
         Outcome::Failed(reason) => Err(failed(reason)),
         Outcome::Silent => {
             let ended = tokio::task::spawn_blocking(move || status.join()).await;
@@ -86,7 +88,8 @@ pub async fn start(place: &Place) -> Result<(), Error> {
 /// What the daemon's line says.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    Up,
+    Ready,
+    Held,
     Failed(String),
     Silent,
 }
@@ -94,7 +97,8 @@ enum Outcome {
 fn outcome(line: &str) -> Outcome {
     let (word, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
     match word {
-        "ready" | "held" => Outcome::Up,
+        "ready" => Outcome::Ready,
+        "held" => Outcome::Held,
         "failed" => Outcome::Failed(rest.to_owned()),
         "" => Outcome::Silent,
         _ => Outcome::Failed(line.trim_end().to_owned()),
@@ -193,10 +197,10 @@ mod tests {
     /// SV-01: whoever loses the race connects to the winner; a reason is passed on as it is.
     #[test]
     fn a_held_state_directory_means_that_a_daemon_is_up() {
-        assert_eq!(outcome("ready /run/a.sock\n"), Outcome::Up);
-        assert_eq!(outcome("held 42\n"), Outcome::Up);
+        assert_eq!(outcome("ready /run/a.sock\n"), Outcome::Ready);
+        assert_eq!(outcome("held 42\n"), Outcome::Held);
         assert_eq!(outcome("failed bad config\n"), Outcome::Failed("bad config".into()));
         assert_eq!(outcome(""), Outcome::Silent);
-        assert_eq!(outcome("held"), Outcome::Up);
+        assert_eq!(outcome("held"), Outcome::Held);
     }
 }

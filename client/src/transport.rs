@@ -9,8 +9,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
 
-/// The longest line that is taken: twice the daemon's frame limit, since results may be larger than requests.
-const LONGEST_LINE: usize = 32 << 20;
+/// The longest line that is taken: a little more than the longest answer that a daemon gives.
+const LONGEST_LINE: usize = 65 << 20;
 
 /// The half that writes.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 //! An unknown key is refused with the nearest known one; a wrong value is refused with what would be right.
 
 mod keys;
+mod live;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use ccagent_proto::{Millis, place};
 use crate::store::Durability;
 
 pub use keys::{KEYS, Key, Shape};
+pub use live::Live;
 
 /// Where the machine's config is.
 const MACHINE: &str = "/etc/ccagent/config.toml";
@@ -186,6 +188,7 @@ impl Config {
             grace_ms: self.millis("task.grace"),
             stop_all_ms: self.millis("task.stop_all"),
             output: self.bytes("output.task"),
+            output_total: self.bytes("output.total"),
             resume_interrupted: self.text("daemon.restart.resume") == "always",
             ..Limits::default()
         }

@@ -37,16 +37,21 @@ const BATCH: usize = 256;
 /// Bytes of writes after which a batch is full.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// A question about the core.
+pub(crate) type Question = Box<dyn FnOnce(&Core, Millis) + Send>;
+/// A call's way back.
+type Reply = oneshot::Sender<Result<Option<Response>, Error>>;
+
 /// What comes into the inbox.
 pub(crate) enum Message {
     /// An input whose answer somebody waits for.
-    Call(Box<Input>, oneshot::Sender<Result<Option<Response>, Error>>),
+    Call(Box<Input>, Reply),
     /// An input that nobody waits for.
-    Tell(Input),
+    Tell(Box<Input>),
     /// A subscription: its snapshot is a read like any other.
-    Subscribe(ccagent_core::Caller, EventSubscribeParams, oneshot::Sender<Result<EventStream, Error>>),
+    Subscribe(Box<(ccagent_core::Caller, EventSubscribeParams)>, oneshot::Sender<Result<EventStream, Error>>),
     /// A question about the core that is no call of the contract.
-    Ask(Box<dyn FnOnce(&Core, Millis) + Send>),
+    Ask(Question),
 }
 
 /// Carries out what the core wants done to processes and files.
@@ -82,7 +87,7 @@ impl<H> std::fmt::Debug for Driver<H> {
 /// What an applied message leaves for after the commit.
 enum Release {
     Effects(Vec<Effect>),
-    Reply(Result<Option<Response>, Error>, oneshot::Sender<Result<Option<Response>, Error>>),
+    Reply(Box<Result<Option<Response>, Error>>, Reply),
     Subscribe(
         EventSubscribeParams,
         Vec<ccagent_proto::task::Task>,
@@ -108,7 +113,7 @@ impl<H: Hands> Driver<H> {
     /// A driver over a restored core, and the handle to its inbox.
     pub fn new(core: Core, store: Arc<Store>, hub: Hub, hands: H, inbox: usize) -> (Self, Handle) {
         let (sender, receiver) = mpsc::channel(inbox);
-        let handle = Handle::new(sender, store.clone(), hub.clone(), core.limits.state_dir.as_str().into());
+        let handle = Handle::new(sender, store.clone(), hub.clone());
         let clock = Clock::start();
         (Self { core, store, hub, hands, clock, inbox: receiver }, handle)
     }
@@ -118,7 +123,7 @@ impl<H: Hands> Driver<H> {
     /// # Errors
     /// When the decisions could not be stored.
     pub async fn recover(&mut self) -> Result<Vec<Survivor>, StoreError> {
-        self.step(|core, cx| core.recover(cx)).await?;
+        self.step(Core::recover).await?;
         Ok(self.core.survivors())
     }
 
@@ -139,14 +144,14 @@ impl<H: Hands> Driver<H> {
     /// # Errors
     /// The store's failure: the daemon has to stop.
     pub async fn run(mut self) -> Result<(), StoreError> {
-        self.step(|core, cx| core.resume_queue(cx)).await?;
+        self.step(Core::resume_queue).await?;
         loop {
             let wait = self.core.next_deadline().map(|at| at.saturating_sub(self.clock.now()));
             let first = match wait {
-                Some(0) => Some(Message::Tell(Input::Tick)),
+                Some(0) => Some(Message::Tell(Box::new(Input::Tick))),
                 Some(ms) => tokio::select! {
                     message = self.inbox.recv() => message,
-                    () = tokio::time::sleep(Duration::from_millis(ms)) => Some(Message::Tell(Input::Tick)),
+                    () = tokio::time::sleep(Duration::from_millis(ms)) => Some(Message::Tell(Box::new(Input::Tick))),
                 },
                 None => self.inbox.recv().await,
             };
@@ -179,12 +184,13 @@ impl<H: Hands> Driver<H> {
         let reply = match message {
             Message::Call(input, reply) => Some((self.core.apply(&mut cx, *input), reply)),
             Message::Tell(input) => {
-                if let Err(error) = self.core.apply(&mut cx, input) {
+                if let Err(error) = self.core.apply(&mut cx, *input) {
                     tracing::warn!(%error, "an input was refused");
                 }
                 None
             }
-            Message::Subscribe(caller, params, reply) => {
+            Message::Subscribe(asked, reply) => {
+                let (caller, params) = *asked;
                 let request = Request::TaskList(TaskListParams { limit: Some(1000), ..Default::default() });
                 releases.push(match self.core.apply(&mut cx, Input::Call(caller, request)) {
                     Ok(Some(Response::TaskList(list))) => Release::Subscribe(params, list.tasks, reply),
@@ -203,7 +209,7 @@ impl<H: Hands> Driver<H> {
             releases.push(Release::Effects(cx.effects));
         }
         if let Some((answer, reply)) = reply {
-            releases.push(Release::Reply(answer, reply));
+            releases.push(Release::Reply(Box::new(answer), reply));
         }
     }
 
@@ -236,9 +242,9 @@ impl<H: Hands> Driver<H> {
             match release {
                 Release::Effects(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
                 // A caller that is gone needs no answer.
-                Release::Reply(answer, reply) => drop(reply.send(answer)),
+                Release::Reply(answer, reply) => drop(reply.send(*answer)),
                 Release::Subscribe(params, tasks, reply) => {
-                    drop(reply.send(self.hub.subscribe(params, tasks)))
+                    drop(reply.send(self.hub.subscribe(params, tasks)));
                 }
                 Release::Refuse(error, reply) => drop(reply.send(Err(error))),
             }

@@ -11,7 +11,7 @@ use rustix::fs::statfs;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, KEYS};
+use crate::config::{Config, KEYS, Live};
 use crate::driver::Handle;
 use crate::hub::Hub;
 use crate::rpc::accept::Edge;
@@ -28,7 +28,7 @@ const TMPFS: i64 = 0x0102_1994;
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The config.
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     /// The store.
     pub store: Arc<Store>,
     /// The way to the core.
@@ -52,16 +52,17 @@ type Edges = Arc<OnceLock<Arc<Edge>>>;
 impl Facts {
     /// The bounds of the RPC edge.
     pub fn edge_limits(&self) -> crate::rpc::Limits {
+        let config = self.config.current();
         crate::rpc::Limits {
-            connections: self.config.count("limits.connections") as usize,
-            frame: usize::try_from(self.config.bytes("limits.frame")).unwrap_or(usize::MAX),
+            connections: config.count("limits.connections") as usize,
+            frame: usize::try_from(config.bytes("limits.frame")).unwrap_or(usize::MAX),
             ..crate::rpc::Limits::default()
         }
     }
 
     /// What the methods of the edge share.
     pub fn context(&self, limits: crate::rpc::Limits, edges: Edges) -> Context {
-        let rules = self.config.limits();
+        let rules = self.config.current().limits();
         Context {
             handle: self.handle.clone(),
             hub: self.hub.clone(),
@@ -70,23 +71,25 @@ impl Facts {
             times: Times { grace_ms: rules.grace_ms, stop_all_ms: rules.stop_all_ms },
             daemon: self.daemon(limits, edges),
             tracker: self.tracker.clone(),
+            closing: CancellationToken::new(),
         }
     }
 
     fn daemon(&self, limits: crate::rpc::Limits, edges: Edges) -> Daemon {
-        let durability = match self.config.durability() {
+        let current = self.config.current();
+        let durability = match current.durability() {
             Durability::Power => "power",
             Durability::Process => "process",
         };
         let info = Info {
-            socket: self.config.socket.display().to_string(),
-            state_dir: self.config.state_dir.display().to_string(),
+            socket: current.socket.display().to_string(),
+            state_dir: current.state_dir.display().to_string(),
             epoch: self.hub.epoch().to_owned(),
             started_at: self.started_at,
             durability: durability.to_owned(),
         };
-        let (overview, metrics, config, export) =
-            (self.clone(), self.clone(), self.config.clone(), self.clone());
+        let (overview, metrics, config, export, reload) =
+            (self.clone(), self.clone(), self.config.clone(), self.clone(), self.clone());
         let also = edges.clone();
         let stop = self.stop.clone();
         Daemon {
@@ -94,15 +97,27 @@ impl Facts {
             limits,
             overview: Box::new(move |()| Box::pin(overview.clone().overview(edges.clone()))),
             metrics: Box::new(move |()| Box::pin(metrics.clone().metrics(also.clone()))),
-            config: Box::new(move |key| Box::pin(std::future::ready(values(&config, key.as_deref())))),
+            config: Box::new(move |key| {
+                Box::pin(std::future::ready(values(&config.current(), key.as_deref())))
+            }),
             set_flag: Box::new(|(name, _)| Box::pin(std::future::ready(Err(no_flag(&name))))),
-            reload: Box::new(|()| Box::pin(std::future::ready(Ok(Vec::new())))),
+            reload: Box::new(move |()| Box::pin(reload.clone().reload())),
             export: Box::new(move |path| {
                 let facts = export.clone();
                 Box::pin(async move { facts.export(path).await })
             }),
             end: Box::new(move |_| stop.cancel()),
         }
+    }
+
+    async fn reload(self) -> Result<Vec<String>, Error> {
+        let config = self.config.clone();
+        let read = tokio::task::spawn_blocking(move || config.reload()).await;
+        let changed = read
+            .map_err(|error| Error::new(Kind::Internal, error.to_string()))?
+            .map_err(|error| Error::new(Kind::BadConfig, error.to_string()))?;
+        self.handle.reconfigure(self.config.current().limits()).await;
+        Ok(changed)
     }
 
     async fn overview(self, edges: Edges) -> Result<Overview, Error> {
@@ -114,7 +129,7 @@ impl Facts {
             paused,
             connections: edges.get().map_or(0, |edge| edge.connections()),
             store_bytes,
-            flags: self.config.flags(),
+            flags: self.config.current().flags(),
             warnings: self.warnings(),
         })
     }
@@ -160,7 +175,7 @@ impl Facts {
         if own.is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)")) {
             warnings.push("the daemon's program was replaced: restart it to run the new one".to_owned());
         }
-        if statfs(&self.config.state_dir).is_ok_and(|fs| fs.f_type == TMPFS) {
+        if statfs(&self.config.current().state_dir).is_ok_and(|fs| fs.f_type == TMPFS) {
             warnings.push(
                 "the state is on a memory disk: it does not survive a restart of the machine".to_owned(),
             );
@@ -177,14 +192,13 @@ fn to_float(count: u64) -> f64 {
 fn values(config: &Config, key: Option<&str>) -> Result<BTreeMap<String, ConfigValue>, Error> {
     match key {
         None => Ok(config.values.clone()),
-        Some(key) => match config.values.get(key) {
-            Some(value) => Ok(BTreeMap::from([(key.to_owned(), value.clone())])),
-            None => {
+        Some(key) => {
+            let value = config.values.get(key).ok_or_else(|| {
                 let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-                Err(Error::new(Kind::BadConfig, format!("there is no config key {key:?}"))
-                    .with("keys", known))
-            }
-        },
+                Error::new(Kind::BadConfig, format!("there is no config key {key:?}")).with("keys", known)
+            })?;
+            Ok(BTreeMap::from([(key.to_owned(), value.clone())]))
+        }
     }
 }
 

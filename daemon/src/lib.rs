@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use config::Config;
+use config::{Config, Live};
 use driver::{Clock, Driver, Handle};
 use facts::Facts;
 use hub::{Bounds, Hub};
@@ -61,11 +61,12 @@ fn restore(config: &Config, store: &Store) -> anyhow::Result<Core> {
 /// # Errors
 /// What kept it from starting, or the store's failure.
 pub async fn serve(
-    config: Config,
+    live: Live,
     store: Store,
     listener: UnixListener,
     ready: ready::Ready,
 ) -> anyhow::Result<()> {
+    let config = live.current();
     let store = Arc::new(store);
     let core = restore(&config, &store)?;
     let epoch: Arc<str> = Uuid::new_v4().simple().to_string().into();
@@ -88,7 +89,7 @@ pub async fn serve(
     shutdown::on_signal(stop.clone())?;
     let tracker = TaskTracker::new();
     let facts = Facts {
-        config: Arc::new(config),
+        config: Arc::new(live),
         store: store.clone(),
         handle: handle.clone(),
         hub,
@@ -99,7 +100,7 @@ pub async fn serve(
         started_at: Clock::start().now(),
     };
     let serving = edge(&facts, listener)?;
-    tokio::spawn(export_now_and_then(facts));
+    tokio::spawn(keep_house(facts));
     ready.say()?;
 
     let ended = tokio::select! {
@@ -167,10 +168,13 @@ fn edge(facts: &Facts, listener: UnixListener) -> anyhow::Result<tokio::task::Jo
     Ok(tokio::spawn(edge.serve(listener)))
 }
 
-/// Exports the store from time to time, so that there is something to restore.
-async fn export_now_and_then(facts: Facts) {
-    let every = facts.config.duration("daemon.export").max(Duration::from_secs(60));
+/// From time to time: an export, so that there is something to restore, and the end of old mail.
+async fn keep_house(facts: Facts) {
+    let every = facts.config.current().duration("daemon.export").max(Duration::from_mins(1));
     loop {
+        if let Err(error) = facts.handle.sweep_mail().await {
+            tracing::warn!(%error, "old mail could not be deleted");
+        }
         tokio::select! {
             () = tokio::time::sleep(every) => {}
             () = facts.stop.cancelled() => return,

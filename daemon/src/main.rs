@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccagentd::config::{Config, Flags};
+use ccagentd::config::{Config, Flags, Live};
 use ccagentd::ready::Ready;
 use ccagentd::store::{self, OpenError, Options, Store};
 use ccagentd::{serve, socket};
@@ -89,14 +89,15 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (listener, bound) = socket::listen(&config.socket)?;
     // Orphans of an agent whose shim was killed come to us, not to the machine's first process.
     nix::sys::prctl::set_child_subreaper(true).context("becoming a sub-reaper")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread: a call passes from its connection to the driver and back without waking another. What blocks is
+    // elsewhere: commits have a thread of their own, files and reads of the store the blocking threads.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(16)
         .thread_keep_alive(Duration::from_secs(2))
         .enable_all()
         .build()?;
     tracing::info!(socket = %config.socket.display(), state = %config.state_dir.display(), "serving");
-    let ended = runtime.block_on(serve(config, store, listener, ready));
+    let ended = runtime.block_on(serve(Live::new(flags, config), store, listener, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(bound);
     ended.map(|()| ExitCode::SUCCESS)

@@ -11,9 +11,11 @@
 
 mod attempt;
 mod cgroup;
+mod control;
 mod environment;
 mod files;
 mod launch;
+mod look;
 mod lost;
 mod survivors;
 mod tail;

@@ -209,10 +209,13 @@ pub struct TaskResult {
 }
 
 /// Why a task failed.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskError {
-    /// A stable word: `exit`, `signal`, `timeout`, `memory`, `output`, `startFailed`, `dependency`, `shimLost`, …
+    /// A stable word: `exit`, `signal`, `timeout`, `memory`, `startFailed`, `dependency`, `shimLost`, `interrupted`.
     pub kind: String,
+    /// Why a program could not be started: `notFound`, `notExecutable`, `cwdMissing`, …
+    pub cause: Option<String>,
     /// A sentence for a person.
     pub message: String,
 }

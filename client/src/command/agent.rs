@@ -138,7 +138,7 @@ pub(super) struct RemoveArgs {
 }
 
 pub(super) async fn remove(app: &App, args: RemoveArgs) -> anyhow::Result<Exit> {
-    app.confirm(&format!("delete {} with their records and output", args.ids.join(", ")))?;
+    app.confirm(&format!("delete {}, with records and output", args.ids.join(", ")))?;
     let client = app.connect().await?;
     let calls = args.ids.into_iter().map(|id| remove_one(&client, id, args.force));
     each(join_all(calls).await, |id: String| output::write(&id))

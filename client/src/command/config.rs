@@ -138,7 +138,10 @@ async fn check(file: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let why = render::clean(said.trim()).replace(&file.display().to_string(), "it");
+    let why = match render::clean(said.trim()).replace(&file.display().to_string(), "the file") {
+        silent if silent.is_empty() => "the daemon would refuse it".to_owned(),
+        why => why,
+    };
     Err(Stop::new(Exit::USAGE, format!("not changed: {why}")).into())
 }
 

@@ -96,7 +96,7 @@ async fn restart(app: &App) -> anyhow::Result<Exit> {
     match app.connect().await {
         Ok(client) => {
             let ended = shutdown(&client, ShutdownMode::KeepAgents, None).await?;
-            app.note(&format!("{} agents go on", ended.kept.len()));
+            app.note(ended_text(&ended).trim_end());
         }
         Err(error) if matches!(error.downcast_ref(), Some(Error::NotRunning { .. })) => {}
         Err(error) => return Err(error),
@@ -183,13 +183,13 @@ fn restore_command(place: &Place, file: Option<PathBuf>) -> anyhow::Result<tokio
 
 fn ended_text(ended: &DaemonShutdownResult) -> String {
     let count = |list: &[ccagent_proto::TaskId], words: &str| {
-        (!list.is_empty()).then(|| format!("{} agents {words}", list.len()))
+        (!list.is_empty()).then(|| format!("{words}: {}", list.len()))
     };
     let parts = [
         Some("the daemon ended".to_owned()),
-        count(&ended.stopped, "ended with it"),
-        count(&ended.kept, "go on"),
-        count(&ended.abandoned, "did not end in time and were left to be killed"),
+        count(&ended.stopped, "agents that ended with it"),
+        count(&ended.kept, "agents that go on"),
+        count(&ended.abandoned, "agents that did not end in time and were left to be killed"),
     ];
     render::lines(parts.into_iter().flatten())
 }

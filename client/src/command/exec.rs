@@ -182,11 +182,11 @@ async fn finish(app: &App, client: &Client, task: &Task, ending: Ending) -> anyh
 
 /// Says why a run ended, where its exit code alone doesn't.
 fn explain(app: &App, task: &Task) {
-    if let Some(by) = &task.stopped_by {
+    if let Some(error) = task.error.as_ref().filter(|error| error.kind != "exit") {
+        app.note(&crate::render::line(&error.message));
+    } else if let Some(by) = &task.stopped_by {
         let who = by.name.as_deref().unwrap_or(&by.role);
         let why = by.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         app.note(&crate::render::line(&format!("stopped by {who}{why}")));
-    } else if let Some(error) = task.error.as_ref().filter(|error| error.kind != "exit") {
-        app.note(&crate::render::line(&error.message));
     }
 }

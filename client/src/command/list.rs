@@ -7,6 +7,7 @@ use ccagent_proto::event::{EventFilter, EventItem, EventSubscribe, EventSubscrib
 use ccagent_proto::method::TaskList;
 use ccagent_proto::task::{Task, TaskListParams, TaskListResult, TaskStatus};
 use clap::ValueEnum;
+use futures_util::FutureExt;
 
 use crate::app::App;
 use crate::exit::Exit;
@@ -128,7 +129,7 @@ async fn watch(app: &App, client: &Client, args: &Args) -> anyhow::Result<Exit> 
                 break;
             }
             // What came meanwhile is in the same list.
-            while let Ok(Some(more)) = tokio::time::timeout(std::time::Duration::ZERO, events.next()).await {
+            while let Some(Some(more)) = events.next().now_or_never() {
                 more?;
             }
             let found = all_pages(client, self::params(args)).await?;

@@ -10,7 +10,7 @@ pub(crate) fn item(item: &EventItem) -> String {
     match item {
         EventItem::Event(event) => event_line(event),
         EventItem::Marker(Marker::Snapshot { seq, epoch, tasks, .. }) => {
-            format!("-- {} live tasks at {seq} of {}", tasks.len(), line(epoch))
+            format!("-- {} tasks at {seq} of {}", tasks.len(), line(epoch))
         }
         EventItem::Marker(Marker::Lagged { from_seq }) => {
             format!("-- too slow: events from {from_seq} on were not sent")

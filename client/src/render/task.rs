@@ -248,6 +248,7 @@ mod tests {
         task.status = TaskStatus::Failed;
         task.exit = Some(ccagent_proto::task::Exit { code: Some(3), signal: None });
         task.error = Some(ccagent_proto::task::TaskError {
+            cause: None,
             kind: "exit".into(),
             message: "it ended with code 3".into(),
         });

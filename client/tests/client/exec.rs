@@ -20,6 +20,7 @@ fn run(output: Vec<Value>, end: Value) -> impl FnMut(&str, &Value, &Value) -> Ve
         "task.wait" => {
             vec![fake::result(id, json!({ "tasks": [fake::task(end.clone())], "timedOut": false }))]
         }
+        "task.write" => vec![fake::result(id, json!({}))],
         _ => vec![fake::result(id, json!({ "task": fake::task(json!({})), "descendants": [] }))],
     }
 }
@@ -120,6 +121,32 @@ async fn output_without_a_reader_stops_the_agent() {
     drop(stdout);
     fake.next("task.stop").await;
     assert_eq!(child.wait().await.unwrap().code(), Some(141));
+}
+
+/// A reader that is slower than the program loses nothing: what was not kept for it is asked for again.
+#[tokio::test]
+async fn a_slow_reader_gets_all_of_the_output() {
+    const LINES: u64 = 6000;
+    let text = |line: u64| format!("{line:>99}\n");
+    let mut script = run(Vec::new(), json!({ "status": "completed", "exit": { "code": 0 } }));
+    let mut fake = Fake::new(move |method, params, id| {
+        if method != "task.follow" {
+            return script(method, params, id);
+        }
+        let first = params["offset"].as_u64().unwrap() / 100;
+        let lines = (first..LINES).map(|line| piece("out", &text(line), (line + 1) * 100));
+        std::iter::once(fake::result(id, json!(format!("f{first}"))))
+            .chain(
+                lines.chain([done(LINES * 100)]).map(|item| fake::item("output", &format!("f{first}"), item)),
+            )
+            .collect()
+    });
+    let child = fake.ctl(&["exec", "--", "x"]).spawn().unwrap();
+    // By now it was sent more than it and the pipe can hold, and nobody has read a byte.
+    assert_eq!(fake.next("task.follow").await["offset"], json!(0));
+    let ended = child.wait_with_output().await.unwrap();
+    assert_eq!(String::from_utf8(ended.stdout).unwrap(), (0..LINES).map(text).collect::<String>());
+    assert!(fake.next("task.follow").await["offset"].as_u64().unwrap() > 0);
 }
 
 /// cli.md, `exec -i`: stdin goes to the program, then its end.

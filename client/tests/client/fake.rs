@@ -17,7 +17,7 @@ pub(crate) type Script = dyn FnMut(&str, &Value, &Value) -> Vec<Value> + Send;
 pub(crate) struct Fake {
     pub(crate) dir: TempDir,
     pub(crate) socket: PathBuf,
-    /// Method and params of each request, in the order that they came.
+    /// Method and params of each request that was answered, in the order that they came.
     pub(crate) asked: mpsc::Receiver<(String, Value)>,
 }
 
@@ -82,13 +82,13 @@ async fn serve(stream: UnixStream, script: Arc<Mutex<Box<Script>>>, tell: mpsc::
         let request: Value = serde_json::from_str(&line).unwrap();
         let method = request["method"].as_str().unwrap().to_owned();
         let replies = script.lock().unwrap()(&method, &request["params"], &request["id"]);
-        tell.send((method, request["params"].clone())).await.ok();
         for reply in replies {
             if reply.is_null() {
                 return;
             }
             send(&mut write, &reply).await;
         }
+        tell.send((method, request["params"].clone())).await.ok();
     }
 }
 
@@ -123,6 +123,7 @@ pub(crate) fn item(method: &str, subscription: &str, item: Value) -> Value {
 pub(crate) const TASK: &str = "agent_00000000-0000-0000-0000-000000000001";
 
 /// A task with some values changed.
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes the change in place")]
 pub(crate) fn task(change: Value) -> Value {
     let mut task = json!({
         "id": TASK, "kind": "local_command", "sessionId": "main", "description": "work", "command": ["x"],
@@ -133,9 +134,7 @@ pub(crate) fn task(change: Value) -> Value {
         "outputFile": "/no/such", "outputBytes": 0, "outputTruncated": false, "receives": "poll",
         "resumable": false, "createdAt": 0, "updatedAt": 0
     });
-    let Value::Object(change) = change else {
-        panic!("a change is an object");
-    };
-    task.as_object_mut().unwrap().extend(change);
+    let changed = task.as_object_mut().unwrap();
+    changed.extend(change.as_object().unwrap().clone());
     task
 }

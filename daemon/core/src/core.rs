@@ -17,8 +17,8 @@ use crate::mailbox::Mail;
 use crate::record::Counter;
 use crate::session::Pause;
 use crate::table::Table;
-use crate::task::{Archived, Past, Tasks};
-use crate::{message, notification, session, team};
+use crate::task::{Archive, Past, Tasks};
+use crate::{mailbox, message, notification, session, team};
 
 /// All that the rules know.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +29,7 @@ pub struct Core {
     pub(crate) sessions: Table<session::Row>,
     /// Live and held tasks.
     pub(crate) tasks: Tasks,
-    pub(crate) archive: Table<Archived>,
-    pub(crate) archive_order: BTreeSet<(Millis, TaskId)>,
+    pub(crate) archive: Archive,
     pub(crate) notifications: Table<notification::Row>,
     pub(crate) messages: Table<message::Row>,
     pub(crate) mail: Mail,
@@ -69,8 +68,7 @@ impl Core {
             limits,
             counters: Table::default(),
             sessions: Table::default(),
-            archive: Table::default(),
-            archive_order: BTreeSet::new(),
+            archive: Archive::default(),
             notifications: Table::default(),
             messages: Table::default(),
             mail: Mail::default(),
@@ -99,6 +97,16 @@ impl Core {
             }
             Input::Thaw(past) => {
                 self.thaw(cx, *past);
+                Ok(None)
+            }
+            Input::Reconfigure(limits) => {
+                self.tasks.reconfigure(&limits);
+                self.limits = *limits;
+                self.start_queued(cx);
+                Ok(None)
+            }
+            Input::ForgetMail(read) => {
+                mailbox::forget(cx, read);
                 Ok(None)
             }
             Input::Closing => {

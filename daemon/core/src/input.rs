@@ -1,10 +1,11 @@
 //! Everything that can happen to the core.
 
-use ccagent_proto::TaskId;
 use ccagent_proto::method::Request;
 use ccagent_proto::task::Exit;
+use ccagent_proto::{MessageId, TaskId};
 
 use crate::caller::Caller;
+use crate::limits::Limits;
 use crate::task::Past;
 
 /// One input of `apply`.
@@ -21,6 +22,10 @@ pub enum Input {
     Thaw(Box<Past>),
     /// The daemon stops: nothing new starts from now on.
     Closing,
+    /// Other bounds and times hold from now on.
+    Reconfigure(Box<Limits>),
+    /// Acknowledged messages, by their records' ids, that the edge found past their bounds.
+    ForgetMail(Vec<(String, MessageId)>),
     /// A deadline passed.
     Tick,
 }

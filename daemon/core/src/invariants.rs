@@ -55,6 +55,9 @@ impl Core {
             {
                 return Err(format!("two live agents are called {:?}", row.name));
             }
+            if row.above.is_some_and(|above| self.tasks.get(&above).is_none()) {
+                return Err(format!("{} stands below a task that is gone", row.id));
+            }
             if self.archive.get(&row.id).is_some() {
                 return Err(format!("{} is in the archive and in memory", row.id));
             }

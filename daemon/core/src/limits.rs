@@ -35,6 +35,8 @@ pub struct Limits {
     pub stop_all_ms: Millis,
     /// Bytes of output kept a task.
     pub output: u64,
+    /// Bytes of output kept of all tasks together.
+    pub output_total: u64,
     /// How long an idempotency key is kept.
     pub key_ms: Millis,
     /// How many idempotency keys are kept.
@@ -63,6 +65,7 @@ impl Default for Limits {
             grace_ms: 10_000,
             stop_all_ms: 5_000,
             output: 5 * 1024 * MIB,
+            output_total: 20 * 1024 * MIB,
             key_ms: DAY,
             key_count: 100_000,
             resume_interrupted: false,

@@ -22,7 +22,8 @@ use serde_json::json;
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::{About, Cx};
-use crate::message::{Row, Text, mail_event};
+use crate::limits::Limits;
+use crate::message::{Body, Row, Text, mail_event};
 use crate::page;
 use crate::record::Record;
 use crate::session;
@@ -111,6 +112,20 @@ pub fn read_key(mailbox: &str, id: MessageId) -> String {
     format!("{mailbox}#{:020}", id.0)
 }
 
+/// Whether an acknowledged message is kept: like archived tasks, it goes by age, and when newer ones are too many.
+pub fn is_kept(limits: &Limits, now: Millis, newest: u64, read: &Read) -> bool {
+    let young = read.at.saturating_add(limits.archive_ms) > now;
+    young && read.row.id.0.saturating_add(u64::from(limits.archive_count)) > newest
+}
+
+/// Deletes acknowledged messages that are not kept.
+pub(crate) fn forget(cx: &mut Cx<'_>, read: Vec<(String, MessageId)>) {
+    for (record, id) in read {
+        cx.delete(Read::KIND, record);
+        cx.delete(Body::KIND, id.to_string());
+    }
+}
+
 /// What follows from the unread messages: which mailbox holds which, and how much.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mail {
@@ -164,6 +179,15 @@ impl Core {
         }
     }
 
+    /// The team that a caller is in.
+    pub(crate) fn own_team(&self, caller: &Caller) -> Option<String> {
+        match &caller.who {
+            Who::Member { team, .. } => Some(team.to_string()),
+            Who::Agent(id) => self.tasks.get(id)?.team.as_deref().map(str::to_owned),
+            Who::Operator => None,
+        }
+    }
+
     /// The mailbox that a call means: the caller's own, or for an operator the one that it names.
     pub fn address(
         &self,
@@ -174,6 +198,8 @@ impl Core {
         let Some(agent) = agent else {
             return self.own_address(caller);
         };
+        let own_team = self.own_team(caller);
+        let team = team.or(own_team.as_deref());
         let named = if let Some(row) = team.is_none().then(|| self.tasks.named(agent)).flatten() {
             self.tasks.get(&row).map(of_task)
         } else {
@@ -193,6 +219,11 @@ impl Core {
         }
         self.needs_operator(caller, "another's mailbox")?;
         Ok(address)
+    }
+
+    /// The number of the newest message.
+    pub fn newest_message(&self) -> u64 {
+        self.counters.get(&"message".to_owned()).map_or(0, |row| row.last)
     }
 
     /// Unread messages; the edge adds the archive where it was asked for.

@@ -206,11 +206,8 @@ impl Core {
         self.needs_operator(caller, "message.deliver")?;
         let message = params.message;
         let to = message.to.unwrap_or_else(|| "main".to_owned());
-        let target = self.route(caller, &to, None)?;
-        let Some(address) = target.addresses.into_iter().next().filter(|_| target.route != Route::Broadcast)
-        else {
-            return Err(unknown(&to, Vec::new()));
-        };
+        // Who brings it is not who sent it: it may well be for the person whose connection this is.
+        let (_, address) = self.lookup(&to, None).ok_or_else(|| self.unreachable(&to, None))?;
         self.has_room(&address, message.text.len() as u64)?;
         if message.text.len() as u64 > self.limits.message {
             return Err(Error::new(Kind::MessageTooLarge, "the message is larger than this daemon takes")
@@ -243,12 +240,7 @@ impl Core {
 
     /// Finds the receiver: broadcast, name registry, member, bridge, session, in this order (RT-06).
     pub(crate) fn route(&self, caller: &Caller, to: &str, team: Option<&str>) -> Result<Target, Error> {
-        let own_team = match &caller.who {
-            Who::Member { team, .. } => Some(team.to_string()),
-            Who::Agent(id) => self.tasks.get(id).and_then(|row| row.team.as_deref().map(str::to_owned)),
-            Who::Operator => None,
-        };
-        let team = team.map(str::to_owned).or(own_team);
+        let team = team.map(str::to_owned).or_else(|| self.own_team(caller));
         if to == "*" {
             return self.broadcast(caller, team.as_deref());
         }

@@ -31,10 +31,7 @@ impl Core {
                 Record::Counter(row) => core.counters.load(row),
                 Record::Session(row) => core.sessions.load(row),
                 Record::Task(row) => core.tasks.load(row),
-                Record::Archived(row) => {
-                    core.archive_order.insert((row.at, row.id));
-                    core.archive.load(row);
-                }
+                Record::Archived(row) => core.archive.load(row),
                 Record::Notification(row) => core.notifications.load(row),
                 Record::Message(row) => {
                     core.mail.add(&row);

@@ -12,6 +12,7 @@
 //!
 //! Deliberately absent: processes and files. A runner reports, and carries out effects.
 
+pub mod archive;
 pub mod hold;
 pub mod index;
 pub mod list;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::Record;
 use crate::table::Stored;
 
+pub use archive::Archive;
 pub use index::Tasks;
 
 /// How a run ended.
@@ -291,6 +293,8 @@ pub struct Archived {
     pub outcome: Outcome,
     /// When.
     pub at: Millis,
+    /// Bytes of its output file.
+    pub output: u64,
 }
 
 impl Stored for Archived {

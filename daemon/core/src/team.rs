@@ -118,7 +118,9 @@ pub(crate) fn check_name(name: &str, path: &str) -> Result<(), Error> {
 /// A name of an agent or a member: none that a person's messages come from (A17).
 pub(crate) fn check_agent_name(name: &str, path: &str) -> Result<(), Error> {
     if name == OPERATOR {
-        return Err(Error::new(Kind::InvalidParams, format!("{name:?} is a reserved name")).with("path", path));
+        return Err(
+            Error::new(Kind::InvalidParams, format!("{name:?} is a reserved name")).with("path", path)
+        );
     }
     check_name(name, path)
 }

@@ -63,6 +63,13 @@ impl Key {
         }
     }
 
+    /// Whether `daemon.reload` changes it: bounds and times of the rules are, places and sizes of queues are not.
+    pub fn is_live(&self) -> bool {
+        let rules =
+            ["limits.agents", "limits.queue", "limits.message", "limits.mailbox", "task.", "output.t"];
+        rules.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+
     /// The value that a config file gives, where it is right.
     pub fn check(&self, given: &toml::Value) -> Option<Value> {
         let text = given.as_str();
@@ -127,6 +134,7 @@ pub const KEYS: &[Key] = &[
     key("task.grace", "10s", Shape::Duration, "time between TERM and KILL"),
     key("task.stop_all", "5s", Shape::Duration, "how long stop-all waits"),
     key("output.task", "5GiB", Shape::Bytes, "output kept of a task"),
+    key("output.total", "20GiB", Shape::Bytes, "output kept of all tasks together"),
     key("output.rate", "0", Shape::Bytes, "output of a task a second, above which it is dropped; 0 is none"),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
 ];

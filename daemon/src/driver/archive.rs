@@ -2,7 +2,8 @@
 //!
 //! The core keeps none of it in memory, and no rule needs it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccagent_core::mailbox::{self, Read};
 use ccagent_core::record::Record;
@@ -18,15 +19,29 @@ use ccagent_proto::{Error, Kind, MessageId, TaskId};
 use super::Handle;
 use crate::store::{Order, Store, StoreError};
 
+/// Launch records that are remembered at most.
+const LAUNCHES: usize = 256;
+/// A longer prompt is not remembered, but read anew each time.
+const LAUNCH_BYTES: usize = 4096;
+
+/// What a task was started with, as callers see it: it never changes, and an id is never given again.
+#[derive(Debug)]
+struct Work {
+    command: Vec<String>,
+    prompt: Option<String>,
+}
+
 /// Reads of the store, each on a thread that may block.
 #[derive(Clone, Debug)]
 pub(super) struct Archive {
     store: Arc<Store>,
+    /// What was read of late: a client that looks at a task looks at it often.
+    work: Arc<Mutex<HashMap<TaskId, Arc<Work>>>>,
 }
 
 impl Archive {
-    pub(super) fn new(store: Arc<Store>, _state_dir: Arc<str>) -> Self {
-        Self { store }
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        Self { store, work: Arc::default() }
     }
 
     async fn read<T: Send + 'static>(
@@ -104,6 +119,12 @@ impl Archive {
     ) -> Result<(), Error> {
         match (request, response) {
             (Request::TaskGet(_), Response::TaskGet(task)) => self.complete_task(task).await,
+            (
+                _,
+                Response::AgentSpawn(result)
+                | Response::TaskResume(result)
+                | Response::TaskForeground(result),
+            ) => self.complete_task(&mut result.task).await,
             (Request::TaskList(params), Response::TaskList(list)) if params.all == Some(true) => {
                 if list.next_cursor.is_none() {
                     let room = page::limit(params.limit)?.saturating_sub(list.tasks.len());
@@ -128,11 +149,35 @@ impl Archive {
     }
 
     async fn complete_task(&self, task: &mut Task) -> Result<(), Error> {
-        if let Some(launch) = self.launch(task.id).await? {
-            task.command = Some(launch.argv);
-            task.prompt = launch.prompt;
-        }
+        let known = self.remembered().get(&task.id).cloned();
+        let work = match known {
+            Some(work) => work,
+            None => match self.launch(task.id).await? {
+                Some(launch) => self.remember(launch),
+                None => return Ok(()),
+            },
+        };
+        task.command = Some(work.command.clone());
+        task.prompt.clone_from(&work.prompt);
         Ok(())
+    }
+
+    fn remember(&self, launch: Launch) -> Arc<Work> {
+        let bytes = launch.argv.iter().map(String::len).sum::<usize>()
+            + launch.prompt.as_ref().map_or(0, String::len);
+        let work = Arc::new(Work { command: launch.argv, prompt: launch.prompt });
+        if bytes <= LAUNCH_BYTES {
+            let mut remembered = self.remembered();
+            if remembered.len() >= LAUNCHES {
+                remembered.clear();
+            }
+            remembered.insert(launch.id, work.clone());
+        }
+        work
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<Work>>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn complete_texts(&self, messages: &mut [Message]) -> Result<(), Error> {
@@ -206,6 +251,36 @@ impl Archive {
         }
         messages.reverse();
         Ok(messages)
+    }
+
+    /// Deletes acknowledged messages that are past their bounds, a page at a time.
+    pub(super) async fn sweep_mail(&self, handle: &Handle) -> Result<(), Error> {
+        let mut after: Option<String> = None;
+        loop {
+            let from = after.take();
+            let rows = self
+                .read(move |store| store.scan(Read::KIND, from.as_deref(), 256, Order::Ascending))
+                .await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = Some(last.id.to_string());
+            let mut reads = Vec::new();
+            for row in &rows {
+                if let Record::Read(read) = decode(Read::KIND, &row.value)? {
+                    reads.push((row.id.to_string(), read));
+                }
+            }
+            let gone = handle
+                .ask(move |core, now| {
+                    let newest = core.newest_message();
+                    let kept = |read: &Read| mailbox::is_kept(&core.limits, now, newest, read);
+                    let gone = reads.into_iter().filter(|(_, read)| !kept(read));
+                    gone.map(|(id, read)| (id, read.row.id)).collect::<Vec<_>>()
+                })
+                .await?;
+            if !gone.is_empty() {
+                handle.forget_mail(gone).await;
+            }
+        }
     }
 }
 

@@ -22,13 +22,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(super) fn new(
-        inbox: mpsc::Sender<Message>,
-        store: Arc<Store>,
-        hub: Hub,
-        state_dir: Arc<str>,
-    ) -> Self {
-        Self { inbox, hub, archive: Archive::new(store, state_dir) }
+    pub(super) fn new(inbox: mpsc::Sender<Message>, store: Arc<Store>, hub: Hub) -> Self {
+        Self { inbox, hub, archive: Archive::new(store) }
     }
 
     /// Makes a call of the contract, as things stand: nothing here waits for more than the commit.
@@ -42,6 +37,10 @@ impl Handle {
     }
 
     async fn request(&self, caller: Caller, request: Request) -> Result<Response, Error> {
+        if matches!(request, Request::MessageSend(_) | Request::MessageDeliver(_)) {
+            // Nothing stands in the store alone, and a large text is not copied.
+            return self.send(Input::Call(caller, request)).await?.ok_or_else(gone);
+        }
         let answer = self.send(Input::Call(caller.clone(), request.clone())).await;
         if let Err(error) = &answer
             && let Some(id) = error.data.get("archived").and_then(|id| id.as_str()?.parse::<TaskId>().ok())
@@ -73,7 +72,7 @@ impl Handle {
 
     async fn tell(&self, input: Input) {
         // The driver ends only with the daemon; what it is told then concerns nobody.
-        drop(self.inbox.send(Message::Tell(input)).await);
+        drop(self.inbox.send(Message::Tell(Box::new(input))).await);
     }
 
     /// A connection ended.
@@ -84,6 +83,23 @@ impl Handle {
     /// A runner reports.
     pub async fn report(&self, event: RunnerEvent) {
         self.tell(Input::Runner(event)).await;
+    }
+
+    /// Other bounds and times hold from now on.
+    pub async fn reconfigure(&self, limits: ccagent_core::Limits) {
+        self.tell(Input::Reconfigure(Box::new(limits))).await;
+    }
+
+    /// Deletes acknowledged messages that are past their bounds.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub async fn sweep_mail(&self) -> Result<(), Error> {
+        self.archive.sweep_mail(self).await
+    }
+
+    pub(super) async fn forget_mail(&self, read: Vec<(String, ccagent_proto::MessageId)>) {
+        self.tell(Input::ForgetMail(read)).await;
     }
 
     /// Nothing new starts from now on.
@@ -101,7 +117,7 @@ impl Handle {
         params: EventSubscribeParams,
     ) -> Result<EventStream, Error> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Message::Subscribe(caller, params, reply)).await.map_err(|_| gone())?;
+        self.inbox.send(Message::Subscribe(Box::new((caller, params)), reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 

@@ -168,6 +168,7 @@ impl Edge {
         let stream = Stream::new(socket.into_split(), first, cutter, service, outbox);
         let (over, unfinished) = stream.serve(hangup.happened(), &self.stop).await;
         tracing::debug!(connection = connection.id(), ?over, "a connection ended");
+        connection.subscriptions_ended().await;
         (self.disconnected)(connection.id()).await;
         if !unfinished.is_empty() {
             // Work may still take or wait for something in the connection's name: it is given back at the end.
@@ -185,6 +186,7 @@ impl Edge {
         let reader = std::io::Cursor::new(first.freeze()).chain(reader);
         Arc::clone(&http).serve(tokio::io::join(reader, writer)).await;
         http.sessions.wait().await;
+        connection.subscriptions_ended().await;
         (self.disconnected)(connection.id()).await;
         if !http.work.is_empty() {
             let disconnected = Arc::clone(&self.disconnected);

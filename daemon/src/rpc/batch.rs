@@ -8,7 +8,7 @@ use jsonrpsee::types::Id;
 use serde_json::value::RawValue;
 
 use super::request::{self, Request};
-use super::service::{Begun, Later, Service, failure, object};
+use super::service::{Begun, Cancellation, Later, Service, failure, object};
 
 /// A batch that is being executed.
 pub(crate) struct Batch {
@@ -74,8 +74,10 @@ impl Batch {
 }
 
 fn entry(service: &Service, request: &Request<'_>, text: &str) -> Option<Entry> {
-    if let Some(answer) = service.cancellation(request) {
-        return answer.map(Entry::Ready);
+    match service.cancellation(request) {
+        Cancellation::NotOne => {}
+        Cancellation::Silent => return None,
+        Cancellation::Answered(response) => return Some(Entry::Ready(response)),
     }
     let method = service.api.methods().method(&request.method);
     if matches!(method, Some(MethodCallback::Subscription(_))) {

@@ -133,6 +133,13 @@ impl Connection {
         self.idle.notified().await;
     }
 
+    /// Waits until no subscription is open; what they took for the connection is settled then.
+    pub async fn subscriptions_ended(&self) {
+        while self.has_subscriptions() {
+            self.subscription_ended().await;
+        }
+    }
+
     /// Counts a call as under way until the guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>, id: Option<Id<'static>>) -> UnderWay {
         let cancelled = CancellationToken::new();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ccagent_core::Caller;
 use ccagent_proto::method::Call;
 use ccagent_proto::{Error, Kind, Millis};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::daemon::Daemon;
@@ -40,6 +41,8 @@ pub struct Context {
     pub daemon: Daemon,
     /// Where work that outlives a connection lives.
     pub tracker: TaskTracker,
+    /// Cancelled once the daemon is to end: nothing is created any more.
+    pub closing: CancellationToken,
 }
 
 impl Context {
@@ -56,13 +59,18 @@ impl Context {
         Caller { vault: Some(self.vault.put(values)), ..caller }
     }
 
-    /// Awaits a call that creates; where it is refused, the values that came with it are forgotten.
+    /// Awaits a call that creates, unless the daemon is to end; where it is refused, the values that came with it are
+    /// forgotten.
     pub(crate) async fn creating<T>(
         &self,
         caller: &Caller,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let answer = call.await;
+        let answer = if self.closing.is_cancelled() {
+            Err(Error::new(Kind::ShuttingDown, "the daemon is stopping"))
+        } else {
+            call.await
+        };
         if let (Err(_), Some(vault)) = (&answer, caller.vault) {
             self.vault.forget(vault);
         }

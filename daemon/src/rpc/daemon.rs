@@ -247,6 +247,7 @@ pub(crate) async fn shutdown(
     let caller = origin.connection.caller();
     needs_operator(&caller)?;
     let timeout = params.timeout_ms.unwrap_or(SHUTDOWN);
+    context.closing.cancel();
     context.handle.close().await;
     let live = live(&context, &caller).await?;
     let result = match params.mode {

@@ -48,7 +48,7 @@ fn core_methods(registry: &mut Registry<Context>) {
         TeamGet,
         TeamList
     );
-    work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskRemove, TaskPrune);
+    work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
     registry.read::<wire::AgentExplain, _, _>(explain);
     registry.work::<wire::SessionOpen, _, _>(session::open);
@@ -63,6 +63,7 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.work::<wire::TaskForeground, _, _>(spawn::foreground);
     registry.work::<wire::TaskStop, _, _>(stop::stop);
     registry.work::<wire::TaskStopAll, _, _>(stop::stop_all);
+    registry.work::<wire::TaskRemove, _, _>(stop::remove);
     registry.read::<wire::TaskWait, _, _>(task::wait);
     registry.read::<wire::TaskOutput, _, _>(task::output);
     registry.read::<wire::TaskEvents, _, _>(task::events);

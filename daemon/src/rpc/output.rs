@@ -127,6 +127,9 @@ fn read_file(file: &File, path: &Path, wanted: Wanted) -> io::Result<Piece> {
 /// The streams of a piece; without an index all of it is standard output.
 pub(crate) fn spans(path: &Path, piece: &Piece) -> io::Result<Vec<Span>> {
     let range = piece.next - piece.bytes.len() as u64..piece.next;
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
     match Index::open(path) {
         Ok(index) => index.spans(range),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

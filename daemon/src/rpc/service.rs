@@ -59,6 +59,16 @@ pub(crate) struct Later {
     pub(crate) answer: BoxFuture<'static, Option<Box<RawValue>>>,
 }
 
+/// What became of a request that may take a call back.
+pub(crate) enum Cancellation {
+    /// It is another request.
+    NotOne,
+    /// It is carried out, and no answer is due.
+    Silent,
+    /// It is carried out.
+    Answered(MethodResponse),
+}
+
 impl Service {
     /// A service for one connection; subscriptions push into the sink.
     pub(crate) fn new(
@@ -99,8 +109,10 @@ impl Service {
     }
 
     fn begin_one(&self, request: &Request<'_>) -> Begun {
-        if let Some(answer) = self.cancellation(request) {
-            return answer.map_or(Begun::Silent, |response| Begun::Now(response.into_json()));
+        match self.cancellation(request) {
+            Cancellation::NotOne => {}
+            Cancellation::Silent => return Begun::Silent,
+            Cancellation::Answered(response) => return Begun::Now(response.into_json()),
         }
         if let Some(refused) = self.overloaded(request.id.as_ref()) {
             return Begun::Now(refused.into_json());
@@ -127,24 +139,23 @@ impl Service {
         })
     }
 
-    /// Takes a call back where the request asks for that; the inner answer is due only where it has an id.
-    pub(crate) fn cancellation(&self, request: &Request<'_>) -> Option<Option<MethodResponse>> {
+    /// Takes a call back where the request asks for that; an answer is due only where it has an id.
+    pub(crate) fn cancellation(&self, request: &Request<'_>) -> Cancellation {
         #[derive(serde::Deserialize)]
         struct Cancel<'a> {
             #[serde(borrow)]
             id: &'a RawValue,
         }
         if request.method != "$/cancelRequest" {
-            return None;
+            return Cancellation::NotOne;
         }
         let cancel = request.params.and_then(|params| serde_json::from_str::<Cancel<'_>>(params).ok());
         if let Some(id) = cancel.and_then(|cancel| request::id(cancel.id.get())) {
             self.connection.cancel(&id.into_owned());
         }
-        Some(request.id.clone().map(|id| {
-            let empty = jsonrpsee::ResponsePayload::success(ccagent_proto::Empty {});
-            MethodResponse::response(id, empty, self.limits.answer)
-        }))
+        let Some(id) = request.id.clone() else { return Cancellation::Silent };
+        let empty = jsonrpsee::ResponsePayload::success(ccagent_proto::Empty {});
+        Cancellation::Answered(MethodResponse::response(id, empty, self.limits.answer))
     }
 
     /// Calls a method. Everything up to the first wait has happened only once the future was polled.

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use ccagent_core::Caller;
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
-use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskGet, TaskResume, TaskStop};
-use ccagent_proto::task::{Task, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams};
+use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskResume, TaskStop, TaskWait};
+use ccagent_proto::task::{
+    Task, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams, TaskWaitParams,
+};
 use ccagent_proto::{Error, Kind};
 
 use super::connection::Origin;
@@ -33,7 +35,7 @@ pub(crate) async fn spawn(
     let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
-    let answer = context.creating(&caller, context.call::<AgentSpawn>(&caller, params)).await?;
+    let answer = context.creating(&caller, Box::pin(context.call::<AgentSpawn>(&caller, params))).await?;
     settle(&context, &patience, &caller, answer, background).await
 }
 
@@ -46,7 +48,7 @@ pub(crate) async fn resume(
     let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
-    let answer = context.creating(&caller, context.call::<TaskResume>(&caller, params)).await?;
+    let answer = context.creating(&caller, Box::pin(context.call::<TaskResume>(&caller, params))).await?;
     settle(&context, &patience, &caller, answer, background).await
 }
 
@@ -91,7 +93,7 @@ async fn settle(
     };
     if task.status.is_done() {
         refuse_unstarted(&task)?;
-        return Ok(finished(answer, task));
+        return Ok(finished(task));
     }
     Ok(AgentSpawnResult { task, ..launched(answer) })
 }
@@ -107,7 +109,7 @@ fn launched(answer: AgentSpawnResult) -> AgentSpawnResult {
 }
 
 /// The answer for a task that was waited for: its text begins with a line that names it (SP-22).
-fn finished(answer: AgentSpawnResult, task: Task) -> AgentSpawnResult {
+fn finished(task: Task) -> AgentSpawnResult {
     let status = match task.status {
         TaskStatus::Completed => SpawnStatus::Completed,
         TaskStatus::Killed => SpawnStatus::Killed,
@@ -121,7 +123,7 @@ fn finished(answer: AgentSpawnResult, task: Task) -> AgentSpawnResult {
     let said = task.result.as_ref().map(|result| result.text.as_str()).filter(|text| !text.is_empty());
     let said = said.or_else(|| task.error.as_ref().map(|error| error.message.as_str())).unwrap_or_default();
     let text = format!("agentId: {} (task.resume takes it up again)\n{said}", task.id);
-    AgentSpawnResult { status, task, text: Some(text), hint: None, ..answer }
+    AgentSpawnResult { status, task_id: task.id, task, text: Some(text), hint: None }
 }
 
 async fn until_it_runs(
@@ -154,7 +156,11 @@ async fn until_done(
 }
 
 async fn get(context: &Context, caller: &Caller, task: &Task) -> Result<Task, Error> {
-    context.call::<TaskGet>(caller, by_id(task)).await
+    // Unlike `task.get`, a wait also sees a task of which no record is kept (SP-24).
+    let params = TaskWaitParams { task_ids: vec![task.id.to_string()], ..TaskWaitParams::default() };
+    let mut tasks = context.call::<TaskWait>(caller, params).await?.tasks;
+    let now = tasks.pop().ok_or_else(|| Error::new(Kind::Internal, "a wait answered no task"))?;
+    Ok(Task { command: task.command.clone(), prompt: task.prompt.clone(), ..now })
 }
 
 fn by_id(task: &Task) -> TaskGetParams {
@@ -179,11 +185,7 @@ fn stop(context: &Context, caller: &Caller, task: &Task) {
 /// A program that could not be executed is the call's error; its task stays, failed.
 fn refuse_unstarted(task: &Task) -> Result<(), Error> {
     let Some(failed) = task.error.as_ref().filter(|error| error.kind == START_FAILED) else { return Ok(()) };
-    let cause = match task.exit.and_then(|exit| exit.code) {
-        Some(127) => "notFound",
-        Some(126) => "notExecutable",
-        Some(_) | None => "other",
-    };
+    let cause = failed.cause.as_deref().unwrap_or("other");
     let error = Error::new(Kind::StartFailed, failed.message.clone());
     Err(error.with("taskId", task.id.to_string()).with("cause", cause))
 }

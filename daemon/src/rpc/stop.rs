@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use ccagent_core::Caller;
-use ccagent_proto::method::{TaskGet, TaskStop, TaskStopAll};
+use ccagent_proto::method::{TaskGet, TaskRemove, TaskStop, TaskStopAll};
 use ccagent_proto::task::{
-    Task, TaskGetParams, TaskStatus, TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult,
+    Task, TaskGetParams, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopAllResult, TaskStopParams,
+    TaskStopResult,
 };
-use ccagent_proto::{Error, Kind, Millis, TaskId};
+use ccagent_proto::{Empty, Error, Kind, Millis, TaskId};
 
 use super::connection::Origin;
 use super::context::Context;
@@ -42,6 +43,33 @@ pub(crate) async fn stop(
             Err(error.with("left", left))
         }
     }
+}
+
+/// Deletes a task; with force one that runs is stopped first.
+pub(crate) async fn remove(
+    context: Arc<Context>,
+    origin: Origin,
+    mut params: TaskRemoveParams,
+) -> Result<Empty, Error> {
+    let caller = origin.connection.caller();
+    if params.force == Some(true) {
+        let by_name = TaskGetParams { task_id: params.task_id.clone() };
+        let task = context.call::<TaskGet>(&caller, by_name).await?;
+        // Its name may not be its own any more once it has ended.
+        params.task_id = task.id.to_string();
+        if !task.status.is_done() {
+            let forced = TaskStopParams {
+                task_id: params.task_id.clone(),
+                force: Some(true),
+                ..TaskStopParams::default()
+            };
+            match stop(context.clone(), origin, forced).await {
+                Err(error) if error.kind != Kind::AlreadyTerminal => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    context.call::<TaskRemove>(&caller, params).await
 }
 
 /// Ends every running task, and waits for their ends up to a bound.

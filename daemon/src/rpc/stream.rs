@@ -215,16 +215,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if self.output.is_empty() {
             return Ok(false);
         }
-        match self.writer.write(&self.output[self.written..]).now_or_never() {
-            Some(wrote) => self.wrote(wrote?).map(|()| true),
-            None => {
-                // The clock starts with the first write that was put off, and not anew with each try.
-                if !std::mem::replace(&mut self.stuck, true) {
-                    stalled.reset(Instant::now() + self.stall);
-                }
-                Ok(false)
-            }
+        if let Some(wrote) = self.writer.write(&self.output[self.written..]).now_or_never() {
+            return self.wrote(wrote?).map(|()| true);
         }
+        // The clock starts with the first write that was put off, and not anew with each try.
+        if !std::mem::replace(&mut self.stuck, true) {
+            stalled.reset(Instant::now() + self.stall);
+        }
+        Ok(false)
     }
 
     fn wrote(&mut self, bytes: usize) -> io::Result<()> {

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use ccagent_core::Caller;
 use ccagent_proto::method::{TaskGet, TaskWait};
 use ccagent_proto::task::{
     OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
-    TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskWaitParams, TaskWaitResult, TaskWriteParams,
+    TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskStatus, TaskWaitParams, TaskWaitResult,
+    TaskWriteParams,
 };
 use ccagent_proto::{Empty, Error, Kind, TaskId};
 use ccagent_shim::index::Stream;
@@ -111,8 +114,10 @@ pub(crate) async fn follow(
     let task = get(&context, &caller, &params.task_id).await?;
     let from = params.offset.map_or(From::LastLines(params.tail_lines.unwrap_or(0)), From::Offset);
     let watch = context.hub.watch([Key::Task(task.id), Key::Output(task.id)]);
-    let follower =
+    let mut follower =
         Follower { context, caller, id: task.id.to_string(), from, watch, ready: Vec::new(), over: false };
+    // The first look is taken now: "the end" is where the output ends at this call, not at the first item.
+    follower.read().await?;
     let items = futures_util::stream::unfold(follower, |mut follower| async move {
         let item = follower.next().await?;
         Some((item, follower))
@@ -156,28 +161,23 @@ impl Follower {
     /// Reads the next piece; says whether there was one, or the end.
     async fn read(&mut self) -> Result<bool, Error> {
         let task = get(&self.context, &self.caller, &self.id).await?;
-        let done = task.status.is_done();
+        let (status, done) = (task.status, task.status.is_done());
         let max = if matches!(self.from, From::LastLines(_)) { output::DEFAULT_BYTES } else { FOLLOWED };
         let wanted = Wanted { from: self.from, stream: None, max, grows: !done };
-        let path = task.output_file.clone();
-        let items = Context::blocking(move || items(Path::new(&path), wanted, &task)).await?;
-        let (items, next) = items;
+        let path = task.output_file;
+        let (items, next) = Context::blocking(move || items(Path::new(&path), wanted, status)).await?;
         self.from = From::Offset(next);
         self.ready = items;
         if self.ready.is_empty() && done {
             self.over = true;
-            self.ready = vec![item(Piece { bytes: Vec::new(), next }, None, &self.last().await?)];
+            self.ready = vec![item(Piece { bytes: Vec::new(), next }, None, status)];
         }
         Ok(!self.ready.is_empty())
-    }
-
-    async fn last(&self) -> Result<Task, Error> {
-        get(&self.context, &self.caller, &self.id).await
     }
 }
 
 /// One item a stretch of one stream, the first one last.
-fn items(path: &Path, wanted: Wanted, task: &Task) -> Result<(Vec<OutputItem>, u64), Error> {
+fn items(path: &Path, wanted: Wanted, status: TaskStatus) -> Result<(Vec<OutputItem>, u64), Error> {
     let piece = output::read(path, wanted)?;
     let next = piece.next;
     let spans = output::spans(path, &piece).map_err(|error| output::failed(path, &error))?;
@@ -186,13 +186,13 @@ fn items(path: &Path, wanted: Wanted, task: &Task) -> Result<(Vec<OutputItem>, u
     for span in spans {
         let later = rest.split_off(usize::try_from(span.len).unwrap_or(usize::MAX).min(rest.len()));
         let piece = Piece { bytes: std::mem::replace(&mut rest, later), next: span.offset + span.len };
-        items.push(item(piece, Some(span.stream), task));
+        items.push(item(piece, Some(span.stream), status));
     }
     items.reverse();
     Ok((items, next))
 }
 
-fn item(piece: Piece, stream: Option<Stream>, task: &Task) -> OutputItem {
+fn item(piece: Piece, stream: Option<Stream>, status: TaskStatus) -> OutputItem {
     let next_offset = piece.next;
     let done = piece.bytes.is_empty().then_some(true);
     let (text, base64) = piece.into_words();
@@ -201,14 +201,7 @@ fn item(piece: Piece, stream: Option<Stream>, task: &Task) -> OutputItem {
         Stream::Err => OutputSource::Err,
         Stream::Pty => OutputSource::Pty,
     });
-    OutputItem {
-        text: text.filter(|text| !text.is_empty()),
-        base64,
-        stream,
-        next_offset,
-        status: task.status,
-        done,
-    }
+    OutputItem { text: text.filter(|text| !text.is_empty()), base64, stream, next_offset, status, done }
 }
 
 /// Reads a task's events file.
@@ -227,9 +220,16 @@ pub(crate) async fn write(
     origin: Origin,
     params: TaskWriteParams,
 ) -> Result<Empty, Error> {
+    let mut bytes = params.text.into_bytes();
+    if let Some(encoded) = params.base64 {
+        let decoded = BASE64_STANDARD.decode(encoded).map_err(|why| {
+            Error::new(Kind::InvalidParams, format!("base64: {why}")).with("path", "base64")
+        })?;
+        bytes.extend(decoded);
+    }
     let task = steered(&context, &origin, params.task_id).await?;
     let eof = params.eof == Some(true);
-    context.runner.write(task, params.text.into_bytes(), eof).await?;
+    context.runner.write(task, bytes, eof).await?;
     Ok(Empty {})
 }
 

@@ -20,7 +20,7 @@ const END_MOST: i64 = 10;
 /// Ends what is left of an attempt, then reports it.
 pub(super) async fn end(attempt: &mut Attempt, message: &str) {
     if let Some(delegated) = &attempt.inner.settings.cgroup {
-        delegated.kill(attempt.task, attempt.attempt);
+        delegated.kill(attempt.task, attempt.number);
     }
     let mut left = usize::MAX;
     for _ in 0..ROUNDS {
@@ -45,7 +45,7 @@ pub(super) async fn end(attempt: &mut Attempt, message: &str) {
         }
     }
     if let Some(delegated) = &attempt.inner.settings.cgroup {
-        delegated.remove(attempt.task, attempt.attempt);
+        delegated.remove(attempt.task, attempt.number);
     }
     let message = match left {
         0 => format!("{message}; its processes were ended"),

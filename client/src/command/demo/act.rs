@@ -45,9 +45,9 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<()> {
     headline("Three agents");
     let params = TeamCreateParams { name: Some(TEAM.into()), ..TeamCreateParams::default() };
     client.call::<TeamCreate>(params).await?;
-    let stubborn = spawn(stage, &client, "stubborn", shell(STUBBORN)).await?;
+    let stubborn = spawn(stage, &client, "stubborn", shell("ignores every request to end", STUBBORN)).await?;
     let ann = spawn(stage, &client, "ann", teammate(stage)?).await?;
-    let writer = spawn(stage, &client, "writer", shell(WRITER)).await?;
+    let writer = spawn(stage, &client, "writer", shell("commits a file to git", WRITER)).await?;
     let pids = pids_of(&client, &stubborn).await?;
     let shown = list::all_pages(&client, TaskListParams::default()).await?;
     say(render::task::tree(&shown.tasks).trim_end());
@@ -74,8 +74,9 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<()> {
     notices(&client).await
 }
 
-fn shell(script: &str) -> AgentSpawnParams {
+fn shell(description: &str, script: &str) -> AgentSpawnParams {
     AgentSpawnParams {
+        description: Some(description.into()),
         command: Some(["sh", "-c", script].map(str::to_owned).to_vec()),
         ..AgentSpawnParams::default()
     }
@@ -96,6 +97,7 @@ fn teammate(stage: &Stage) -> anyhow::Result<AgentSpawnParams> {
             "ann".into(),
         ]),
         team_name: Some(TEAM.into()),
+        description: Some("answers a message in a team".into()),
         ..AgentSpawnParams::default()
     })
 }

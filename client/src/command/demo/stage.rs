@@ -1,5 +1,6 @@
 //! Where the demo plays: a directory of its own with a socket, a state directory, a config and a git repository.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,7 +29,9 @@ impl Stage {
     pub(super) fn set() -> anyhow::Result<Self> {
         let base = std::env::temp_dir();
         let base = if base.as_os_str().len() > LONGEST_DIRECTORY { Path::new("/tmp") } else { &base };
-        let dir = tempfile::Builder::new().prefix("ccagent-demo-").tempdir_in(base)?;
+        // The daemon takes no socket directory that others may enter, whatever the umask is.
+        let private = std::fs::Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix("ccagent-demo-").permissions(private).tempdir_in(base)?;
         let root = dir.path().canonicalize()?;
         let config = root.join("config.toml");
         // A config of its own, or the user's would be taken.

@@ -71,17 +71,32 @@ fn private(name: &'static str, path: &Path, mode: u32, advice: &str) -> Check {
     Check::ok(name, shown.to_string())
 }
 
+/// The directory may be one that others share, as long as they can't put a socket of theirs in the place of ours.
 fn socket(dir: &Path, socket: &Path) -> Check {
-    let checked = private("socket", dir, 0o700, "correct it with chmod 700");
-    if checked.advice.is_some() {
-        return checked;
+    if let Ok(metadata) = std::fs::metadata(dir) {
+        let mode = metadata.permissions().mode() & 0o7777;
+        let shown = dir.display();
+        if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+            return Check::fail(
+                "socket",
+                format!("others can write to {shown}"),
+                "correct it with chmod 700",
+            );
+        }
+        if mode & 0o077 != 0 {
+            return Check::warn(
+                "socket",
+                format!("{shown} has mode {mode:o}, not 700"),
+                "correct it with chmod 700, or choose a directory of your own",
+            );
+        }
     }
     match std::fs::symlink_metadata(socket) {
         Ok(metadata) if !metadata.file_type().is_socket() => {
             Check::fail("socket", format!("{} is no socket", socket.display()), "move that file away")
         }
         Ok(_) => private("socket", socket, 0o600, "correct it with chmod 600"),
-        Err(_) => checked,
+        Err(_) => private("socket", dir, 0o700, "correct it with chmod 700"),
     }
 }
 

@@ -42,15 +42,31 @@ impl Core {
             self.erase(cx, id, row.session);
             return;
         }
-        self.archive_order.insert((at, id));
-        self.archive.insert(cx, Archived { id, session: row.session.clone(), outcome, at });
+        let entry = Archived { id, session: row.session.clone(), outcome, at, output: row.output_bytes };
+        self.archive.insert(cx, entry);
         cx.put(Record::Past(Past(row)));
         self.prune_archive(cx);
     }
 
+    /// Refuses a new run when the output that is kept fills its bound (C41, I8).
+    pub(crate) fn has_output_room(&self) -> Result<(), Error> {
+        let used = self.output_used();
+        if used < self.limits.output_total {
+            return Ok(());
+        }
+        Err(Error::new(Kind::OutputCap, "the output of all tasks fills its bound: remove or prune tasks")
+            .with("used", used)
+            .with("limit", self.limits.output_total))
+    }
+
+    /// Bytes of output of all tasks, as last reported.
+    pub(crate) fn output_used(&self) -> u64 {
+        self.archive.output() + self.tasks.iter().map(|row| row.output_bytes).sum::<u64>()
+    }
+
     /// Keeps the archive inside its bounds of age and count.
     pub(crate) fn prune_archive(&mut self, cx: &mut Cx<'_>) {
-        while let Some((at, id)) = self.archive_order.first().copied() {
+        while let Some((at, id)) = self.archive.oldest() {
             let full = self.archive.len() > self.limits.archive_count as usize;
             if !full && at.saturating_add(self.limits.archive_ms) > cx.now {
                 return;
@@ -61,12 +77,11 @@ impl Core {
 
     /// When the oldest archived task is too old.
     pub(crate) fn archive_deadline(&self) -> Option<Millis> {
-        self.archive_order.first().map(|(at, _)| at.saturating_add(self.limits.archive_ms))
+        self.archive.oldest().map(|(at, _)| at.saturating_add(self.limits.archive_ms))
     }
 
     fn drop_archived(&mut self, cx: &mut Cx<'_>, id: TaskId) {
-        if let Some(entry) = self.archive.remove(cx, &id) {
-            self.archive_order.remove(&(entry.at, id));
+        if let Some(entry) = self.archive.remove(cx, id) {
             cx.delete(Past::KIND, id.to_string());
             self.erase(cx, id, entry.session);
         }
@@ -138,8 +153,7 @@ impl Core {
     /// Deletes archived tasks that ended long ago.
     pub(crate) fn task_prune(&mut self, cx: &mut Cx<'_>, params: &TaskPruneParams) -> TaskPruneResult {
         let before = cx.now.saturating_sub(params.older_ms.unwrap_or(0));
-        let removed: Vec<TaskId> =
-            self.archive_order.iter().take_while(|(at, _)| *at <= before).map(|(_, id)| *id).collect();
+        let removed: Vec<TaskId> = self.archive.until(before).collect();
         if params.dry_run != Some(true) {
             for id in &removed {
                 self.drop_archived(cx, *id);

@@ -44,6 +44,14 @@ impl Tasks {
         Self { table: Table::default(), index }
     }
 
+    /// Takes other hold times over.
+    pub(crate) fn reconfigure(&mut self, limits: &Limits) {
+        self.index = Self::new(limits).index;
+        for row in self.table.iter() {
+            self.index.add(row);
+        }
+    }
+
     /// The task with an id.
     pub fn get(&self, id: &TaskId) -> Option<&Row> {
         self.table.get(id)

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::resolve::Found;
 use super::stop::already_terminal;
-use super::{Archived, Past, Row, State};
+use super::{Outcome, Past, Row, State};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
@@ -34,20 +34,9 @@ impl Core {
             self.forget_vault(cx, id);
             self.live.task_vaults.insert(id, vault);
         }
-        let now = cx.now;
-        self.tasks.update(cx, id, |row| {
-            row.attempt += 1;
-            row.state = State::Queued;
+        self.next_attempt(cx, id, |row| {
             row.waits = waits;
             row.backgrounded = !foreground;
-            row.notified = false;
-            row.acked = false;
-            row.evict_after = None;
-            row.token = None;
-            row.control = None;
-            row.started_at = None;
-            row.active_at = now;
-            (row.error, row.exit, row.tail, row.stopped_by) = (None, None, None, None);
             if let Some(text) = params.description {
                 row.description = crate::message::shorten(&text, 200).into();
             }
@@ -58,11 +47,40 @@ impl Core {
         if foreground {
             self.live.foreground.insert(id, caller.conn);
         }
+        self.start_queued(cx);
+        self.spawn_result(cx, id)
+    }
+
+    /// An interrupted task runs again by itself where the config says so and nothing that it needs is lost.
+    pub(crate) fn rerun(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let interrupted = matches!(row.state, State::Done { outcome: Outcome::Interrupted, .. });
+        let whole = row.env_names.iter().all(|name| self.has_value(row, name));
+        if self.limits.resume_interrupted && interrupted && whole && row.persist {
+            self.next_attempt(cx, id, |row| row.backgrounded = true);
+            self.start_queued(cx);
+        }
+    }
+
+    /// Puts an ended task into the queue again, as its next run.
+    fn next_attempt(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) {
+        let now = cx.now;
+        self.tasks.update(cx, id, |row| {
+            row.attempt += 1;
+            row.state = State::Queued;
+            row.notified = false;
+            row.acked = false;
+            row.evict_after = None;
+            row.token = None;
+            row.control = None;
+            row.started_at = None;
+            row.active_at = now;
+            (row.error, row.exit, row.tail, row.stopped_by) = (None, None, None, None);
+            change(row);
+        });
         self.member_resumed(cx, id);
         self.task_event(cx, id, Topic::Task, "task.spawned", json!({ "resumed": true }));
         self.task_event(cx, id, Topic::Sdk, "task_started", json!({ "task_type": "local_agent" }));
-        self.start_queued(cx);
-        self.spawn_result(cx, id)
     }
 
     /// Checks that a task can be run again.
@@ -89,6 +107,7 @@ impl Core {
         {
             return Err(super::spawn::name_taken(name));
         }
+        self.has_output_room()?;
         self.has_queue_room(&row.session, &self.unfinished_predecessors(id))?;
         let known = |name: &&String| match &params.env {
             Some(env) => env.contains_key(*name) || self.session_gives(&row.session, name),
@@ -156,8 +175,7 @@ impl Core {
     /// Brings an archived task back into memory; the edge read it from the store.
     pub(crate) fn thaw(&mut self, cx: &mut Cx<'_>, past: Past) {
         let id = past.0.id;
-        if let Some(Archived { at, .. }) = self.archive.remove(cx, &id) {
-            self.archive_order.remove(&(at, id));
+        if self.archive.remove(cx, id).is_some() {
             cx.delete(Past::KIND, id.to_string());
             let mut row = past.0;
             // Who stood above it may have left memory meanwhile.

@@ -52,7 +52,9 @@ impl Core {
         match event.what {
             Report::Started { pid } => self.started(cx, id, pid),
             Report::StartFailed { cause, message } => {
-                let mut end = End::failed(task_error("startFailed", message));
+                let message = format!("{} in {}: {message}", row.program, row.cwd);
+                let error = TaskError { kind: "startFailed".to_owned(), cause: Some(cause.clone()), message };
+                let mut end = End::failed(error);
                 end.exit = exit_of_cause(&cause);
                 self.end(cx, id, end);
             }
@@ -68,9 +70,10 @@ impl Core {
             }
             Report::MachineRestarted => {
                 // Who was asked to stop is stopped now, and does not come back by itself (D54).
-                let end = asked_end(row)
-                    .unwrap_or_else(|| End::interrupted("the machine restarted under it"));
+                let end =
+                    asked_end(row).unwrap_or_else(|| End::interrupted("the machine restarted under it"));
                 self.end(cx, id, end);
+                self.rerun(cx, id);
             }
             Report::NeverStarted => self.start_again(cx, id),
         }
@@ -251,7 +254,7 @@ fn asked_end(row: &Row) -> Option<End> {
 /// The error of a run whose time was over, with the time in it (TS-10).
 fn timeout(row: &Row) -> TaskError {
     let ms = row.budget.run_ms;
-    let limit = if ms % 1000 == 0 { format!("{} s", ms / 1000) } else { format!("{ms} ms") };
+    let limit = if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") };
     task_error("timeout", format!("it ran longer than {limit}"))
 }
 

@@ -10,8 +10,8 @@ use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::resolve::Found;
 use super::queue::dependency_failed;
+use super::resolve::Found;
 use super::view::COMMAND;
 use super::{Budget, Launch, Outcome, Row, State, unbuilt};
 use crate::caller::{Caller, Who};
@@ -90,7 +90,8 @@ impl Core {
             State::Done { outcome: Outcome::Completed, .. } => SpawnStatus::Completed,
             State::Done { outcome: Outcome::Killed, .. } => SpawnStatus::Killed,
             State::Done { outcome: Outcome::Failed | Outcome::Interrupted, .. } => SpawnStatus::Failed,
-            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => match row.team {
+            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => match row.team
+            {
                 Some(_) => SpawnStatus::TeammateSpawned,
                 None => SpawnStatus::AsyncLaunched,
             },
@@ -124,6 +125,7 @@ impl Core {
         let session = self.session_of(caller, params.session_id.as_ref())?;
         let argv = command_of(params)?;
         check_shapes(params)?;
+        self.has_output_room()?;
         let (name, team) = self.names_of(caller, params)?;
         let (after, waits, doomed) = self.predecessors(params.after.as_deref().unwrap_or_default())?;
         let (route, reasons) = route_of(params, team.is_some());

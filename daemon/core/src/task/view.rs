@@ -138,9 +138,9 @@ impl Core {
             is_backgrounded: row.backgrounded,
             retain: row.retain,
             notified: row.notified,
-            evict_after_at: row
-                .evict_after
-                .or_else(|| done_at.filter(|_| row.acked && !row.retain).map(|at| at.saturating_add(self.limits.hold_ms))),
+            evict_after_at: row.evict_after.or_else(|| {
+                done_at.filter(|_| row.acked && !row.retain).map(|at| at.saturating_add(self.limits.hold_ms))
+            }),
             progress: Progress {
                 last_activity_at: row.active_at,
                 line: (row.output_bytes > 0).then(|| format!("{} bytes of output", row.output_bytes)),
@@ -170,7 +170,7 @@ impl Core {
 
 /// The error of a run that did not end well.
 pub(crate) fn task_error(kind: &str, message: impl Into<String>) -> TaskError {
-    TaskError { kind: kind.to_owned(), message: message.into() }
+    TaskError { kind: kind.to_owned(), cause: None, message: message.into() }
 }
 
 /// The kind of task that a spawn makes, told by its runner.

@@ -148,14 +148,14 @@ fn mail_call(known: &Known, random: &Random) -> Request {
 
 fn notice_call(known: &Known, random: &Random) -> Request {
     match random.below(10) {
-        0 => Request::NotificationList(NotificationListParams::default()),
-        1..=4 => Request::NotificationNext(NotificationNextParams {
+        0..=1 => Request::NotificationList(NotificationListParams::default()),
+        2..=4 => Request::NotificationNext(NotificationNextParams {
             session_id: random.sometimes(50, session(known, random)),
             max: random.sometimes(50, 3),
             wait_ms: None,
         }),
         _ => Request::NotificationAck(NotificationAckParams {
-            ids: (0..random.below(6)).map(|_| notice(known, random)).collect(),
+            ids: (0..random.below(12)).map(|_| notice(known, random)).collect(),
         }),
     }
 }

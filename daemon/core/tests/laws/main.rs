@@ -3,11 +3,17 @@
 //! A history follows from its seed. On failure the seed and the last steps are printed: put the seed into
 //! [`histories`] to see it again.
 
+#[cfg(test)]
 mod calls;
+#[cfg(test)]
 mod disk;
+#[cfg(test)]
 mod ledger;
+#[cfg(test)]
 mod process;
+#[cfg(test)]
 mod random;
+#[cfg(test)]
 mod world;
 
 use world::World;

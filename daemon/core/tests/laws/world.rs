@@ -91,6 +91,7 @@ fn limits() -> Limits {
         mailbox_unread: 6,
         mailbox_bytes: 20_000,
         archive_count: 12,
+        output_total: 150_000,
         archive_ms: 600_000,
         key_count: 8,
         key_ms: 900_000,
@@ -198,7 +199,7 @@ impl World {
         let request = calls::call(&self.known, &self.random);
         let place = self.random.below(self.callers.len());
         let mut caller = self.callers[place].clone();
-        caller.vault = gives_env(&request).then_some(self.ids.0 as u64);
+        caller.vault = gives_env(&request).then_some(self.steps as u64);
         let answer = self.apply_call(&caller, &request);
         if let Err(error) = &answer
             && let Some(id) = error.data.get("archived").and_then(|id| id.as_str())
@@ -392,6 +393,7 @@ impl World {
             self.check_stops();
             self.processes.step(&self.random);
         }
+        if std::env::var_os("SIZES").is_some() { let mut m=std::collections::BTreeMap::new(); for r in self.core.records(){*m.entry(r.kind()).or_insert(0)+=1;} println!("{m:?}"); }
         let live: Vec<Row> = self.live().collect();
         assert!(live.is_empty(), "these never end: {live:#?}");
     }

@@ -74,12 +74,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
 /// A call as JSON text.
 pub(super) fn call(id: impl Into<Value>, method: &str, params: Value) -> String {
-    serde_json::json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params }).to_string()
+    let mut call = serde_json::json!({ "jsonrpc": "2.0", "id": id.into(), "method": method });
+    call["params"] = params;
+    call.to_string()
 }
 
 /// A notification as JSON text.
 pub(super) fn notification(method: &str, params: Value) -> String {
-    serde_json::json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+    let mut notification = serde_json::json!({ "jsonrpc": "2.0", "method": method });
+    notification["params"] = params;
+    notification.to_string()
 }
 
 /// The code and kind of an error answer, with its id.

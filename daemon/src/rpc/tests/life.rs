@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio_util::compat::TokioAsyncReadCompatExt;
 
 use super::super::Limits;
 use super::client::{call, error, notification};
@@ -68,6 +70,37 @@ async fn work_outlives_its_connection_and_waits_do_not() {
     other.send(&call(1, "test.release", json!({}))).await;
     assert_eq!(daemon.next().await, Seen::Worked);
     assert_eq!(daemon.next().await, Seen::Disconnected(1));
+}
+
+/// SV-04, K137: over HTTP and WebSocket, too, work is finished when its client goes away.
+#[tokio::test]
+async fn work_outlives_an_http_client() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut socket = daemon.socket().await;
+    let body = call(1, "test.work", json!({}));
+    let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n", body.len());
+    let request = format!("{head}content-type: application/json\r\n\r\n{body}");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(daemon.next().await, Seen::Began);
+    drop(socket);
+    assert_eq!(daemon.next().await, Seen::Disconnected(1));
+
+    let mut handshake = soketto::handshake::Client::new(daemon.socket().await.compat(), "x", "/");
+    handshake.handshake().await.unwrap();
+    let (mut sender, receiver) = handshake.into_builder().finish();
+    for method in ["test.work", "test.wait"] {
+        sender.send_text(call(1, method, json!({}))).await.unwrap();
+        sender.flush().await.unwrap();
+        assert_eq!(daemon.next().await, Seen::Began);
+    }
+    drop((sender, receiver));
+    assert_eq!(daemon.next().await, Seen::Dropped);
+    assert_eq!(daemon.next().await, Seen::Disconnected(2));
+
+    daemon.release();
+    let mut seen = [daemon.next().await, daemon.next().await, daemon.next().await, daemon.next().await];
+    seen.sort_unstable();
+    assert_eq!(seen, [Seen::Worked, Seen::Worked, Seen::Disconnected(1), Seen::Disconnected(2)]);
 }
 
 /// SV-04: a client that says no more still gets its answers.

@@ -52,7 +52,7 @@ impl Subscription for Count {
 }
 
 /// What the methods report to their test.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Seen {
     Echoed,
     Began,

@@ -122,7 +122,11 @@ async fn a_spawn_outlives_its_client() {
     other.send(&call(1, "notification.next", json!({"waitMs": 10_000}))).await;
     let mut watch = world.hub.watch([crate::hub::Key::Task(start.task)]);
     drop(client);
-    watch.changed().await;
+    let mut asker = world.client();
+    let get = call(1, "task.get", json!({"taskId": start.task}));
+    while result(&asker.ask(&get).await)["isBackgrounded"] != true {
+        watch.changed().await;
+    }
     world.ended(&start, 0, "done").await;
     let answer = other.next().await.unwrap();
     assert_eq!(result(&answer)["notifications"][0]["taskId"], json!(start.task));
@@ -140,7 +144,7 @@ async fn environment_values_stay_in_the_vault() {
     let answer = client.next().await.unwrap();
     assert_eq!(result(&answer)["task"]["envNames"], json!(["KEY"]));
     assert!(!answer.to_string().contains("secret"));
-    let refused = client.ask(&spawn(2, json!({"subagentType": "none", "env": {"KEY": "secret"}}))).await;
+    let refused = client.ask(&spawn(2, json!({"after": ["none"], "env": {"KEY": "secret"}}))).await;
     assert!(error(&refused).1 > 0);
     assert!(world.vault.get(&[2]).is_empty());
 }
@@ -234,10 +238,11 @@ async fn output_is_seen_as_it_comes() {
     reader.send(&call(1, "task.output", json!({"taskId": task, "block": true}))).await;
     std::fs::write(&file, "hello").unwrap();
     world.hub.wake(&crate::hub::Key::Output(start.task));
-    assert_eq!(result(&reader.next().await.unwrap())["text"], "hello");
+    let read = reader.next().await.unwrap();
+    assert_eq!(result(&read)["text"], "hello", "{read}");
     let item = client.next().await.unwrap();
     assert_eq!((&item["method"], &item["params"]["subscription"]), (&json!("output"), &subscription));
-    assert_eq!(item["params"]["result"]["text"], "hello");
+    assert_eq!(item["params"]["result"]["text"], "hello", "{item}");
     world.ended(&start, 0, "hello").await;
     let last = client.next().await.unwrap()["params"]["result"].clone();
     assert_eq!(
@@ -272,11 +277,12 @@ async fn a_message_to_a_socket_is_delivered_by_its_reply() {
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     tokio::spawn(std::sync::Arc::clone(&world.edge).serve(listener));
     let mut client = world.client();
+    result(&client.ask(&call(0, "session.open", json!({"name": "other"}))).await);
     let first = client.ask(&call(1, "event.subscribe", json!({"topics": ["mail"]}))).await;
     assert!(first["result"].is_string());
     assert_eq!(client.next().await.unwrap()["params"]["result"]["type"], "snapshot");
     let mut sender = world.client();
-    let params = json!({"to": format!("uds:{}", path.display()), "message": "hi"});
+    let params = json!({"to": format!("uds:{}#other", path.display()), "message": "hi"});
     let sent = sender.ask(&call(1, "message.send", params)).await;
     assert_eq!(
         (&result(&sent)["route"], &result(&sent)["delivered"][0]["state"]),
@@ -318,6 +324,10 @@ async fn a_member_is_one_until_it_leaves() {
     let hello = json!({"protocolVersion": 1, "client": {"name": "t", "version": "1"}, "token": token});
     let hello = again.ask(&call(1, "daemon.hello", hello)).await;
     assert_eq!((&result(&hello)["role"], &result(&hello)["identity"]), (&json!("teammate"), &json!("n@t")));
+    let other = json!({"filter": {"teamName": "other"}});
+    assert_eq!(error(&member.ask(&call(2, "event.subscribe", other)).await).1, -32000);
+    assert_eq!(error(&member.ask(&call(2, "event.replay", json!({"sinceSeq": 0}))).await).1, -32000);
+    assert_eq!(error(&member.ask(&call(2, "daemon.shutdown", json!({}))).await).1, -32000);
     result(&member.ask(&call(3, "team.leave", json!({}))).await);
     result(&member.ask(&call(4, "daemon.config", json!({}))).await);
 }

@@ -1,5 +1,6 @@
 //! The whole edge over a real core and store; the test plays the runner.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ use crate::vault::Vault;
 pub(super) enum Order {
     Start(Box<Start>),
     Stop(TaskId, Millis),
-    Forget(u64),
+    Forget,
 }
 
 struct Orders(mpsc::Sender<Order>);
@@ -50,8 +51,8 @@ impl Hands for Orders {
 
     fn remove_files(&self, _: String) {}
 
-    fn forget(&self, vault: u64) {
-        self.0.try_send(Order::Forget(vault)).unwrap();
+    fn forget(&self, _: u64) {
+        self.0.try_send(Order::Forget).unwrap();
     }
 }
 
@@ -100,6 +101,7 @@ impl World {
             times: Times { grace_ms: 10_000, stop_all_ms: 5_000 },
             daemon: daemon(&dir, end),
             tracker: tracker.clone(),
+            closing: CancellationToken::new(),
         };
         let api = methods::api(Arc::new(context)).unwrap();
         let teller = handle.clone();
@@ -164,9 +166,9 @@ fn daemon(dir: &tempfile::TempDir, end: mpsc::Sender<ShutdownMode>) -> Daemon {
         limits: Limits::default(),
         overview: Box::new(|()| Box::pin(async { Ok(Overview::default()) })),
         metrics: Box::new(|()| {
-            Box::pin(async { Ok(DaemonMetricsResult { text: String::new(), values: Default::default() }) })
+            Box::pin(async { Ok(DaemonMetricsResult { text: String::new(), values: BTreeMap::default() }) })
         }),
-        config: Box::new(|_| Box::pin(async { Ok(Default::default()) })),
+        config: Box::new(|_| Box::pin(async { Ok(BTreeMap::default()) })),
         set_flag: Box::new(|_| Box::pin(async { Ok(true) })),
         reload: Box::new(|()| Box::pin(async { Ok(Vec::new()) })),
         export: Box::new(|_| Box::pin(async { Ok(DaemonExportResult::default()) })),

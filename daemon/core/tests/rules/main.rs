@@ -1,0 +1,28 @@
+//! The rules of the core, noun by noun, over the calls of the contract and a clock of our own.
+
+#[cfg(test)]
+mod desk;
+#[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod mailbox;
+#[cfg(test)]
+mod message;
+#[cfg(test)]
+mod notification;
+#[cfg(test)]
+mod queue;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
+mod role;
+#[cfg(test)]
+mod session;
+#[cfg(test)]
+mod stop;
+#[cfg(test)]
+mod task;
+#[cfg(test)]
+mod team;

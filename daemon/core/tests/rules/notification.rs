@@ -1,0 +1,143 @@
+//! Notifications: one a run, in the order of the ends, kept until they are taken.
+
+use ccagent_core::input::{Ended, Report};
+use ccagent_core::{Caller, Input};
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::method::{NotificationAck, NotificationList, NotificationNext, SessionOpen, TaskStop};
+use ccagent_proto::notification::{
+    NotificationAckParams, NotificationListParams, NotificationNextParams, NotificationState,
+};
+use ccagent_proto::session::SessionOpenParams;
+use ccagent_proto::task::{Exit, TaskStopParams};
+use ccagent_proto::{Kind, NotificationId};
+
+use crate::desk::{Desk, background, ended, named, person};
+
+fn next(desk: &mut Desk, caller: &Caller) -> Vec<NotificationId> {
+    let result = desk.ok::<NotificationNext>(caller, NotificationNextParams::default());
+    result.notifications.into_iter().map(|notice| notice.id).collect()
+}
+
+/// NT-01: a stop and an end that race yield one notice.
+#[test]
+fn a_run_is_told_of_once() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    let stop = TaskStopParams { task_id: task.to_string(), ..TaskStopParams::default() };
+    desk.ok::<TaskStop>(&person(), stop);
+    for _ in 0..3 {
+        desk.report(task, ended(Exit { code: Some(0), signal: None }));
+    }
+    assert_eq!(desk.notices().len(), 1);
+    assert!(desk.get(task).notified);
+}
+
+/// NT-02, NT-03, NT-10, B33: the notice has the id, the status, the output and what it took.
+#[test]
+fn a_notice_says_what_its_reader_needs() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(named("ann"));
+    desk.started(task);
+    desk.after(25);
+    let what = Ended {
+        exit: Exit { code: Some(0), signal: None },
+        output_bytes: 9,
+        tail: Some("a < b".into()),
+        ..Ended::default()
+    };
+    desk.report(task, Report::Ended(what));
+    let notice = desk.notices().remove(0);
+    assert_eq!((notice.task_id, notice.attempt, notice.output_bytes), (task, 1, 9));
+    assert_eq!(notice.usage.unwrap().duration_ms, 25);
+    for part in [
+        format!("<task-id>{task}</task-id>"),
+        "<status>completed</status>".into(),
+        format!("<output-file>/s/sessions/main/{task}/output</output-file>"),
+        "<result>a &lt; b</result>".into(),
+        "  <duration_ms>25</duration_ms>".into(),
+    ] {
+        assert!(notice.xml.contains(&part), "{part} in {}", notice.xml);
+    }
+}
+
+/// NT-06, NT-07, C41: the summary names the agent, and its verb follows the status.
+#[test]
+fn the_verb_follows_the_status() {
+    let rows = [
+        (ended(Exit { code: Some(0), signal: None }), "Agent \"ann\" completed", "completed"),
+        (
+            ended(Exit { code: Some(2), signal: None }),
+            "Agent \"ann\" failed: it exited with code 2",
+            "failed",
+        ),
+        (Report::MachineRestarted, "Agent \"ann\" was interrupted: the machine restarted under it", "failed"),
+    ];
+    for (report, summary, word) in rows {
+        let mut desk = Desk::new();
+        let task = desk.spawn(named("ann"));
+        desk.report(task, report);
+        let notice = desk.notices().remove(0);
+        assert_eq!(notice.summary, summary);
+        assert!(notice.xml.contains(&format!("<status>{word}</status>")));
+    }
+}
+
+/// NT-08: notices come in the order of the ends.
+#[test]
+fn notices_come_in_the_order_of_the_ends() {
+    let mut desk = Desk::new();
+    let (first, second) = (desk.spawn(background()), desk.spawn(background()));
+    desk.exited(second, 0);
+    desk.exited(first, 0);
+    let order: Vec<_> = desk.notices().into_iter().map(|notice| notice.task_id).collect();
+    assert_eq!(order, [second, first]);
+}
+
+/// B24, B25, A9: what was handed out and not acknowledged comes again when its reader is gone, or the daemon was.
+#[test]
+fn a_notice_is_kept_until_it_is_acknowledged() {
+    let mut desk = Desk::new();
+    desk.completed(background());
+    let (near, other) = (person(), Caller::operator(2));
+    assert_eq!(next(&mut desk, &near).len(), 1);
+    assert_eq!(desk.notices()[0].state, NotificationState::Delivered);
+    assert!(next(&mut desk, &other).is_empty() && next(&mut desk, &near).is_empty());
+    desk.input(Input::Disconnected(near.conn));
+    assert_eq!(desk.notices()[0].state, NotificationState::Pending);
+    assert_eq!(next(&mut desk, &other).len(), 1);
+    desk.restart();
+    let ids = next(&mut desk, &other);
+    assert_eq!(desk.ok::<NotificationAck>(&other, NotificationAckParams { ids: ids.clone() }).acked, 1);
+    assert_eq!(desk.ok::<NotificationAck>(&other, NotificationAckParams { ids }).acked, 0);
+    desk.restart();
+    assert!(desk.notices().is_empty());
+}
+
+/// A notice that never was is named, and nothing is acknowledged beside it.
+#[test]
+fn an_unknown_notice_is_named() {
+    let mut desk = Desk::new();
+    desk.completed(background());
+    let known = desk.notices()[0].id;
+    for bad in [NotificationId(0), NotificationId(99)] {
+        let error = desk.refused::<NotificationAck>(
+            &person(),
+            NotificationAckParams { ids: vec![known, bad] },
+            Kind::NotFound,
+        );
+        assert_eq!(error.data["id"], bad.to_string());
+    }
+}
+
+/// Each session reads its own notices.
+#[test]
+fn a_notice_belongs_to_the_tasks_session() {
+    let mut desk = Desk::new();
+    let other = desk.ok::<SessionOpen>(&person(), SessionOpenParams::default()).session_id;
+    desk.completed(AgentSpawnParams { session_id: Some(other.clone()), ..background() });
+    assert!(next(&mut desk, &person()).is_empty());
+    let there = Caller { session: Some(other.clone()), ..Caller::operator(2) };
+    assert_eq!(next(&mut desk, &there).len(), 1);
+    let only = NotificationListParams { session_id: Some(other), ..NotificationListParams::default() };
+    assert_eq!(desk.ok::<NotificationList>(&person(), only).notifications.len(), 1);
+}

@@ -1,0 +1,195 @@
+//! The table of roles, row by row: what is not allowed is refused by name, and changes nothing.
+
+use ccagent_core::Caller;
+use ccagent_proto::daemon::Role;
+use ccagent_proto::method::{AgentSpawn, Request, TaskList};
+use ccagent_proto::task::{
+    TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
+};
+use ccagent_proto::task::{TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams};
+use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams};
+use ccagent_proto::{Kind, TaskId, notification, session};
+
+use crate::desk::{Desk, agent, background, member, person, teammate};
+use crate::message::{team, to};
+
+/// A person, a lead, a teammate and an agent, each with a child, and a task of the team.
+struct Stage {
+    desk: Desk,
+    callers: [Caller; 4],
+    /// The agent itself.
+    agent: TaskId,
+    /// A child of the agent.
+    child: TaskId,
+    /// A task that runs for the team.
+    of_team: TaskId,
+    /// A task that is nobody's.
+    other: TaskId,
+}
+
+const ROLES: [Role; 4] = [Role::Operator, Role::Lead, Role::Teammate, Role::Agent];
+
+fn stage() -> Stage {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["ann"]);
+    team(&mut desk, "blue", &[]);
+    let own = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(own), background()).task_id;
+    let of_team = desk.spawn(teammate("red", "bob"));
+    let other = desk.spawn(background());
+    let callers = [person(), member(10, "red", "lead"), member(11, "red", "ann"), agent(own)];
+    Stage { desk, callers, agent: own, child, of_team, other }
+}
+
+/// Who may make a call: by the columns operator, lead, teammate, agent.
+fn check(request: impl Fn(&Stage) -> Request, allowed: [bool; 4], kind: Kind, needs: &str) {
+    for (n, (allowed, role)) in allowed.into_iter().zip(ROLES).enumerate() {
+        let mut stage = stage();
+        let (request, caller) = (request(&stage), stage.callers[n].clone());
+        assert_eq!(stage.desk.core.role(&caller), role);
+        let name = request.name();
+        let before = stage.desk.core.clone();
+        let written = stage.desk.writes.len();
+        let answer = stage.desk.request(&caller, request);
+        if allowed {
+            let refused = answer.err().filter(|error| error.data.contains_key("needs"));
+            assert!(refused.is_none(), "{name} by {role:?}: {refused:?}");
+        } else {
+            let error = answer.expect_err(&format!("{name} by {role:?}"));
+            assert_eq!(error.kind, kind, "{name} by {role:?}: {error}");
+            assert_eq!((&error.data["role"], &error.data["needs"]), (&role.word().into(), &needs.into()));
+            assert!(stage.desk.core == before && stage.desk.writes.len() == written, "{name} by {role:?}");
+        }
+    }
+}
+
+fn needs_operator(request: impl Fn(&Stage) -> Request, allowed: [bool; 4]) {
+    check(request, allowed, Kind::NotAuthorised, "operator");
+}
+
+fn id(task: TaskId) -> String {
+    task.to_string()
+}
+
+/// Sessions, pauses, notices, stop-all and prune are a person's.
+#[test]
+fn what_concerns_everybody_is_a_persons() {
+    let only = [true, false, false, false];
+    let session_id = session::SessionGetParams { session_id: "main".into() };
+    let calls: Vec<Request> = vec![
+        Request::SessionOpen(session::SessionOpenParams::default()),
+        Request::SessionList(session::PageParams::default()),
+        Request::SessionGet(session_id),
+        Request::SessionClose(session::SessionCloseParams { session_id: "main".into(), keep_teams: None }),
+        Request::SessionPause(session::SessionPauseParams::default()),
+        Request::SessionUnpause(session::SessionPauseParams::default()),
+        Request::TaskStopAll(TaskStopAllParams::default()),
+        Request::TaskPrune(TaskPruneParams::default()),
+        Request::NotificationList(notification::NotificationListParams::default()),
+        Request::NotificationNext(notification::NotificationNextParams::default()),
+        Request::NotificationAck(notification::NotificationAckParams::default()),
+        Request::TeamCreate(TeamCreateParams { name: Some("green".into()), ..TeamCreateParams::default() }),
+    ];
+    for call in calls {
+        needs_operator(|_| call.clone(), only);
+    }
+}
+
+/// Reading: everything, the own team, or the own tree.
+#[test]
+fn a_caller_reads_its_own() {
+    let get = |task: TaskId| Request::TaskGet(TaskGetParams { task_id: id(task) });
+    needs_operator(|stage| get(stage.other), [true, false, false, false]);
+    needs_operator(|stage| get(stage.of_team), [true, true, true, false]);
+    needs_operator(|stage| get(stage.child), [true, false, false, true]);
+    needs_operator(|stage| get(stage.agent), [true, false, false, true]);
+    let wait =
+        |task| Request::TaskWait(TaskWaitParams { task_ids: vec![id(task)], ..TaskWaitParams::default() });
+    needs_operator(|stage| wait(stage.of_team), [true, true, true, false]);
+    let red = TeamGetParams { name: "red".into() };
+    needs_operator(|_| Request::TeamGet(red.clone()), [true, true, true, false]);
+    let blue = TeamGetParams { name: "blue".into() };
+    needs_operator(|_| Request::TeamGet(blue.clone()), [true, false, false, false]);
+
+    let mut stage = stage();
+    let lists: [Vec<TaskId>; 4] = stage.callers.clone().map(|caller| {
+        stage
+            .desk
+            .ok::<TaskList>(&caller, TaskListParams::default())
+            .tasks
+            .into_iter()
+            .map(|task| task.id)
+            .collect()
+    });
+    let expected = [
+        vec![stage.agent, stage.child, stage.of_team, stage.other],
+        vec![stage.of_team],
+        vec![stage.of_team],
+        vec![stage.agent, stage.child],
+    ];
+    assert_eq!(lists, expected);
+}
+
+/// AB-07: stopping, resuming and the like: everything, the own team's, or the own children.
+#[test]
+fn a_caller_steers_what_is_below_it() {
+    fn calls(task_id: String) -> [Request; 6] {
+        let get = TaskGetParams { task_id: task_id.clone() };
+        [
+            Request::TaskStop(TaskStopParams { task_id: task_id.clone(), ..TaskStopParams::default() }),
+            Request::TaskResume(TaskResumeParams { task_id: task_id.clone(), ..TaskResumeParams::default() }),
+            Request::TaskRemove(TaskRemoveParams { task_id: task_id.clone(), force: None }),
+            Request::TaskBackground(get.clone()),
+            Request::TaskForeground(get),
+            Request::TaskRetain(TaskRetainParams { task_id, retain: true, evict_after_ms: None }),
+        ]
+    }
+    for n in 0..6 {
+        needs_operator(|stage| calls(id(stage.child))[n].clone(), [true, false, false, true]);
+        needs_operator(|stage| calls(id(stage.of_team))[n].clone(), [true, true, false, false]);
+        needs_operator(|stage| calls(id(stage.other))[n].clone(), [true, false, false, false]);
+        needs_operator(|stage| calls(id(stage.agent))[n].clone(), [true, false, false, false]);
+    }
+}
+
+/// TM-14: deleting a team is its lead's and a person's: for others it is 1405.
+#[test]
+fn a_team_is_deleted_by_its_lead() {
+    let delete = |name: &str| TeamDeleteParams { name: name.into(), force: Some(true) };
+    let refusal = |name: &'static str, allowed| {
+        check(move |_| Request::TeamDelete(delete(name)), allowed, Kind::LeadOnly, "lead");
+    };
+    refusal("red", [true, true, false, false]);
+    refusal("blue", [true, false, false, false]);
+}
+
+/// SP-36: a member is added by the lead and by a person: for others it is 1107. Everybody spawns others.
+#[test]
+fn a_member_is_added_by_the_lead() {
+    let spawn = |team| Request::AgentSpawn(teammate(team, "dee"));
+    check(|_| spawn("red"), [true, true, false, false], Kind::SpawnRefused, "lead");
+    check(|_| spawn("blue"), [true, false, false, false], Kind::SpawnRefused, "lead");
+    needs_operator(|_| Request::AgentSpawn(background()), [true; 4]);
+}
+
+/// RT-08: members write inside their team, and to a session; what a member writes to another team is refused.
+#[test]
+fn a_member_writes_inside_its_team() {
+    needs_operator(|_| Request::MessageSend(to("bob@red")), [true; 4]);
+    needs_operator(|_| Request::MessageSend(to("lead@blue")), [true, false, false, true]);
+    needs_operator(|_| Request::MessageSend(to("main")), [true; 4]);
+}
+
+/// A mailbox is its owner's; a person names any.
+#[test]
+fn a_mailbox_is_read_by_its_owner() {
+    use ccagent_proto::mailbox::MailboxPollParams;
+    let poll = |name: &str| {
+        Request::MailboxPoll(MailboxPollParams { agent: Some(name.into()), ..MailboxPollParams::default() })
+    };
+    needs_operator(|_| poll("bob@red"), [true, false, false, false]);
+    needs_operator(|_| poll("lead@red"), [true, true, false, false]);
+    needs_operator(|_| poll("ann@red"), [true, false, true, false]);
+    needs_operator(|stage| poll(&id(stage.agent)), [true, false, false, true]);
+    needs_operator(|_| Request::MailboxPoll(MailboxPollParams::default()), [true; 4]);
+}

@@ -1,0 +1,176 @@
+//! Stops: of a task, of what stands below it, of everything.
+
+use ccagent_core::Input;
+use ccagent_proto::{Kind, TaskId};
+use ccagent_proto::method::{AgentSpawn, TaskRemove, TaskStop, TaskStopAll};
+use ccagent_proto::task::{Exit, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopParams};
+
+use crate::desk::{Desk, agent, background, ended, foreground, named, person};
+
+fn stop(task: TaskId) -> TaskStopParams {
+    TaskStopParams { task_id: task.to_string(), ..TaskStopParams::default() }
+}
+
+const TERM: Exit = Exit { code: None, signal: Some(15) };
+
+/// D49, D53, I3, I4: a stop asks the runner, and the task is killed only when the tree is known to be empty.
+#[test]
+fn a_task_is_killed_when_its_tree_is_gone() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(named("ann"));
+    desk.started(task);
+    let asked =
+        desk.ok::<TaskStop>(&person(), TaskStopParams { reason: Some("enough".into()), ..stop(task) });
+    assert_eq!((asked.task.status, desk.stops()), (TaskStatus::Running, vec![(task, 10_000)]));
+    desk.report(task, ended(TERM));
+    let view = desk.get(task);
+    assert_eq!((view.status, view.error.is_none(), view.exit), (TaskStatus::Killed, true, Some(TERM)));
+    let by = view.stopped_by.unwrap();
+    assert_eq!((by.role.as_str(), by.name, by.reason.as_deref()), ("operator", None, Some("enough")));
+}
+
+/// A program that ends by itself while it is being stopped was stopped; one that ended before was not (AB-12).
+#[test]
+fn an_end_after_a_stop_is_killed() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    desk.ok::<TaskStop>(&person(), stop(task));
+    desk.exited(task, 0);
+    assert_eq!(desk.get(task).status, TaskStatus::Killed);
+}
+
+/// AB-03, AB-04: a stop waits its grace, force does not; asked again, the grace only shrinks.
+#[test]
+fn force_takes_the_grace_away() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    desk.started(task);
+    desk.ok::<TaskStop>(&person(), TaskStopParams { grace_ms: Some(500), ..stop(task) });
+    assert_eq!(desk.stops(), [(task, 500)]);
+    desk.ok::<TaskStop>(&person(), stop(task));
+    assert_eq!(desk.stops(), []);
+    desk.ok::<TaskStop>(&person(), TaskStopParams { force: Some(true), ..stop(task) });
+    assert_eq!(desk.stops(), [(task, 0)]);
+    desk.ok::<TaskStop>(&person(), TaskStopParams { force: Some(true), ..stop(task) });
+    assert_eq!(desk.stops(), []);
+}
+
+/// AB-01, CX-05, D50: stopping a parent stops everything below it, and says what; siblings go on.
+#[test]
+fn a_stop_reaches_everything_below() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    let grandchild = desk.ok::<AgentSpawn>(&agent(child), background()).task_id;
+    let sibling = desk.spawn(background());
+    let result = desk.ok::<TaskStop>(&person(), stop(parent));
+    let below: Vec<_> = result.descendants.iter().map(|task| task.id).collect();
+    assert_eq!(below, [child, grandchild]);
+    let asked: Vec<_> = desk.stops().into_iter().map(|(task, _)| task).collect();
+    assert_eq!(asked, [parent, child, grandchild]);
+    assert!(desk.get(sibling).stopped_by.is_none());
+}
+
+/// D50: who stands in between may have ended, and may be archived or removed: the stop still reaches the last.
+#[test]
+fn a_stop_reaches_past_who_is_gone() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(background());
+    let (middle, removed) = (desk.ok::<AgentSpawn>(&agent(parent), background()).task_id, {
+        desk.ok::<AgentSpawn>(&agent(parent), background()).task_id
+    });
+    let below = desk.ok::<AgentSpawn>(&agent(middle), background()).task_id;
+    let other = desk.ok::<AgentSpawn>(&agent(removed), background()).task_id;
+    desk.exited(middle, 0);
+    desk.ack_all();
+    desk.after(30_000);
+    assert!(desk.past(middle).is_some());
+    desk.exited(removed, 0);
+    desk.ok::<TaskRemove>(&person(), TaskRemoveParams { task_id: removed.to_string(), force: None });
+    desk.restart();
+    assert_eq!(desk.get(below).parent_id, Some(middle));
+    desk.ok::<TaskStop>(&agent(parent), stop(below));
+    desk.ok::<TaskStop>(&person(), stop(parent));
+    let asked: Vec<_> = desk.stops().into_iter().map(|(task, _)| task).collect();
+    assert_eq!(asked, [parent, other], "one of them was asked before");
+}
+
+/// A stop of an ended task stops what it left behind.
+#[test]
+fn an_ended_parent_still_stops_its_children() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    desk.exited(parent, 0);
+    let result = desk.ok::<TaskStop>(&person(), stop(parent));
+    assert_eq!((result.task.status, desk.stops()), (TaskStatus::Completed, vec![(child, 10_000)]));
+}
+
+/// AB-05, AB-09: a stop ends a run that its caller waits for; the waiter has the answer.
+#[test]
+fn a_foreground_task_can_be_stopped() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(foreground());
+    desk.ok::<TaskStop>(&person(), stop(task));
+    desk.report(task, ended(TERM));
+    assert_eq!(desk.get(task).status, TaskStatus::Killed);
+    assert!(desk.notices().is_empty());
+}
+
+/// AB-10, NT-06: the notice of a stopped run says `killed`.
+#[test]
+fn the_notice_of_a_stopped_run_says_killed() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(named("ann"));
+    desk.ok::<TaskStop>(&person(), stop(task));
+    desk.report(task, ended(TERM));
+    let notice = desk.notices().remove(0);
+    assert!(notice.xml.contains("<status>killed</status>") && notice.summary == "Agent \"ann\" was stopped");
+}
+
+/// AB-06: stop-all asks every running agent and ends the queue; records stay, and can be resumed.
+#[test]
+fn stop_all_reaches_everything() {
+    let mut desk = Desk::with(ccagent_core::Limits { agents: 2, ..ccagent_core::Limits::default() });
+    let (first, stuck, queued) =
+        (desk.spawn(background()), desk.spawn(background()), desk.spawn(background()));
+    let result = desk.ok::<TaskStopAll>(&person(), TaskStopAllParams::default());
+    assert_eq!((result.stopped, result.abandoned), (vec![queued], vec![first, stuck]));
+    assert_eq!(desk.stops(), [(first, 5_000), (stuck, 5_000)]);
+    desk.report(first, ended(TERM));
+    assert_eq!(desk.starts(), []);
+    let again = desk.ok::<TaskStopAll>(&person(), TaskStopAllParams::default());
+    assert_eq!((again.abandoned, desk.stops()), (vec![stuck], Vec::new()));
+    assert!(desk.get(first).resumable && desk.get(queued).resumable);
+}
+
+/// I4: stopping is idempotent while the end is on its way, and refused once it came.
+#[test]
+fn a_stop_can_be_asked_for_twice() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    desk.ok::<TaskStop>(&person(), stop(task));
+    desk.ok::<TaskStop>(&person(), stop(task));
+    desk.report(task, ended(TERM));
+    desk.refused::<TaskStop>(&person(), stop(task), Kind::AlreadyTerminal);
+}
+
+/// A stop that comes before the program does is said again when it came.
+#[test]
+fn a_stop_before_the_start_still_holds() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    desk.ok::<TaskStop>(&person(), stop(task));
+    desk.started(task);
+    assert_eq!(desk.stops(), [(task, 10_000)]);
+}
+
+/// I16: a client that goes away stops nothing.
+#[test]
+fn a_disconnect_stops_nothing() {
+    let mut desk = Desk::new();
+    desk.spawn(background());
+    desk.spawn(foreground());
+    desk.input(Input::Disconnected(crate::desk::PERSON));
+    assert_eq!(desk.stops(), []);
+}

@@ -1,0 +1,169 @@
+//! Teams: members come and go; their names and mailboxes stay.
+
+use ccagent_core::{Caller, Input};
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::method::{
+    AgentSpawn, TeamCreate, TeamDelete, TeamGet, TeamHeartbeat, TeamJoin, TeamLeave, TeamList,
+};
+use ccagent_proto::session::PageParams;
+use ccagent_proto::team::{Presence, TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
+use ccagent_proto::{Empty, Kind};
+
+use crate::desk::{Desk, agent, member, person, teammate};
+use crate::message::team;
+
+fn join(name: &str) -> TeamJoinParams {
+    TeamJoinParams { team_name: "red".into(), name: name.into(), ..TeamJoinParams::default() }
+}
+
+fn with_token(name: &str, token: &str) -> TeamJoinParams {
+    TeamJoinParams { token: Some(token.into()), ..join(name) }
+}
+
+fn of(desk: &mut Desk, name: &str) -> ccagent_proto::team::Member {
+    let team = desk.ok::<TeamGet>(&person(), TeamGetParams { name: "red".into() });
+    team.members.into_iter().find(|member| member.name == name).unwrap()
+}
+
+/// TM-02, TM-03, TM-08, TM-10: a new team has its lead alone, and is found.
+#[test]
+fn a_new_team_has_its_lead_alone() {
+    let mut desk = Desk::new();
+    let params = TeamCreateParams { name: Some("red".into()), ..TeamCreateParams::default() };
+    let made = desk.ok::<TeamCreate>(&person(), params.clone());
+    assert_eq!((made.lead_agent_id.as_str(), made.members.len()), ("team-lead@red", 1));
+    assert_eq!(
+        (made.members[0].agent_id.as_str(), made.members[0].presence),
+        ("team-lead@red", Presence::Absent)
+    );
+    desk.refused::<TeamCreate>(&person(), params, Kind::TeamExists);
+    assert_eq!(desk.ok::<TeamList>(&person(), PageParams::default()).teams.len(), 1);
+    for bad in ["../x", "a/b", "main"] {
+        let params = TeamCreateParams { name: Some(bad.into()), ..TeamCreateParams::default() };
+        desk.refused::<TeamCreate>(&person(), params, Kind::InvalidParams);
+    }
+}
+
+/// A name with a live connection is taken; a token resumes the same generation, none begins the next.
+#[test]
+fn a_token_resumes_the_same_generation() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let first = desk.ok::<TeamJoin>(&Caller::operator(20), join("ann"));
+    assert_eq!((first.member.generation, first.member.presence), (1, Presence::Connected));
+    desk.refused::<TeamJoin>(&Caller::operator(21), join("ann"), Kind::NameTaken);
+    desk.refused::<TeamJoin>(&Caller::operator(21), with_token("ann", &first.token), Kind::NameTaken);
+    desk.input(Input::Disconnected(20));
+    assert_eq!(of(&mut desk, "ann").presence, Presence::Absent);
+    desk.refused::<TeamJoin>(&Caller::operator(21), with_token("ann", "wrong"), Kind::NotAuthorised);
+    let again = desk.ok::<TeamJoin>(&Caller::operator(21), with_token("ann", &first.token));
+    assert_eq!((again.member.generation, &again.token), (1, &first.token));
+    desk.input(Input::Disconnected(21));
+    let other = desk.ok::<TeamJoin>(&Caller::operator(22), join("ann"));
+    assert_eq!(other.member.generation, 2);
+    assert_ne!(other.token, first.token);
+}
+
+/// A connection is one member at a time: the name that it gave up is free.
+#[test]
+fn a_connection_is_one_member_at_a_time() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    desk.ok::<TeamJoin>(&Caller::operator(20), join("ann"));
+    desk.ok::<TeamJoin>(&Caller::operator(20), join("bob"));
+    desk.ok::<TeamJoin>(&Caller::operator(21), join("ann"));
+    assert_eq!(of(&mut desk, "bob").presence, Presence::Connected);
+}
+
+/// An agent joins only as the member that it was spawned as, or with a token.
+#[test]
+fn an_agent_joins_as_itself() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["bob"]);
+    let task = desk.spawn(teammate("red", "ann"));
+    let caller = agent(task);
+    desk.refused::<TeamJoin>(&caller, join("bob"), Kind::NotAuthorised);
+    desk.refused::<TeamJoin>(&caller, join("cid"), Kind::NotAuthorised);
+    let joined = desk.ok::<TeamJoin>(&caller, join("ann"));
+    assert_eq!((joined.member.task_id, joined.member.generation), (Some(task), 1));
+    desk.refused::<TeamJoin>(&Caller::operator(30), join("ann"), Kind::NameTaken);
+}
+
+/// Presence is a live connection, or any call in the last minute.
+#[test]
+fn presence_lasts_a_minute_beyond_a_call() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    desk.ok::<TeamJoin>(&Caller::operator(20), join("ann"));
+    desk.input(Input::Disconnected(20));
+    let ann = member(21, "red", "ann");
+    assert_eq!(desk.ok::<TeamHeartbeat>(&ann, Empty {}).presence, Presence::Connected);
+    desk.after(59_999);
+    assert_eq!(of(&mut desk, "ann").presence, Presence::Connected);
+    desk.after(1);
+    assert_eq!(of(&mut desk, "ann").presence, Presence::Absent);
+    desk.ok::<TeamLeave>(&ann, Empty {});
+    assert_eq!(of(&mut desk, "ann").presence, Presence::Ended);
+    desk.refused::<TeamHeartbeat>(&person(), Empty {}, Kind::NoMember);
+}
+
+/// H104, H105: a member whose task ended is ended by itself, and its name is free again.
+#[test]
+fn a_member_ends_with_its_task() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let first = desk.spawn(teammate("red", "ann"));
+    desk.refused::<AgentSpawn>(&person(), teammate("red", "ann"), Kind::NameTaken);
+    desk.exited(first, 0);
+    let view = of(&mut desk, "ann");
+    assert_eq!((view.presence, view.is_active), (Presence::Ended, Some(false)));
+    let second = desk.spawn(teammate("red", "ann"));
+    let view = of(&mut desk, "ann");
+    assert_eq!((view.task_id, view.generation, view.is_active), (Some(second), 2, None));
+    desk.refused::<AgentSpawn>(&person(), teammate("red", "lead"), Kind::NameTaken);
+    desk.refused::<AgentSpawn>(&person(), teammate("blue", "ann"), Kind::NoTeam);
+}
+
+/// TM-11, G96: members that are active block a deletion; forced, it ends what they run.
+#[test]
+fn a_team_with_active_members_is_not_deleted() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["bob"]);
+    let task = desk.spawn(teammate("red", "ann"));
+    let delete = |force| TeamDeleteParams { name: "red".into(), force };
+    let error = desk.refused::<TeamDelete>(&person(), delete(None), Kind::MembersActive);
+    assert_eq!(error.data["members"], serde_json::json!(["bob", "ann"]));
+    desk.ok::<TeamDelete>(&person(), delete(Some(true)));
+    assert_eq!(desk.stops(), [(task, 10_000)]);
+    desk.refused::<TeamHeartbeat>(&member(11, "red", "bob"), Empty {}, Kind::NoTeam);
+}
+
+/// H101: teams and their members are there after a restart; connections are not.
+#[test]
+fn a_team_outlives_the_daemon() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["ann"]);
+    let token = {
+        desk.input(Input::Disconnected(11));
+        desk.ok::<TeamJoin>(&Caller::operator(11), join("ann")).token
+    };
+    desk.restart();
+    assert_eq!(of(&mut desk, "ann").presence, Presence::Absent);
+    assert_eq!(desk.core.member_by_token(&token), Some(("red".to_owned(), "ann".into())));
+    desk.ok::<TeamJoin>(&Caller::operator(40), with_token("ann", &token));
+}
+
+/// TM-09, SP-36: the lead adds members when it wants to; a teammate does not.
+#[test]
+fn only_the_lead_adds_members() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["ann"]);
+    let lead = member(10, "red", "lead");
+    desk.ok::<AgentSpawn>(&lead, teammate("red", "bob"));
+    desk.ok::<AgentSpawn>(&lead, teammate("red", "cid"));
+    let error =
+        desk.refused::<AgentSpawn>(&member(11, "red", "ann"), teammate("red", "dee"), Kind::SpawnRefused);
+    assert_eq!((&error.data["role"], &error.data["needs"]), (&"teammate".into(), &"lead".into()));
+    let loner = AgentSpawnParams { name: None, ..teammate("red", "x") };
+    desk.ok::<AgentSpawn>(&member(11, "red", "ann"), loner);
+}

@@ -1,0 +1,68 @@
+//! What the files of an attempt say: it ended, it runs, its shim is lost, or it never began.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ccagent_shim::files;
+use ccagent_shim::wire::ExitRecord;
+
+/// The first pause between two looks.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
+/// The longest one.
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+
+/// What an attempt's files say.
+pub(super) enum Look {
+    /// It ended.
+    Ended(ExitRecord),
+    /// Its shim lives.
+    Runs { shim: i32, pid: i32 },
+    /// Its shim was killed.
+    Lost(String),
+    /// The machine started anew since.
+    OtherBoot,
+    /// No shim ever took it.
+    NeverClaimed,
+}
+
+/// One reading; `None` when it tells nothing for sure.
+fn once(dir: &Path) -> Option<Look> {
+    if let Ok(Some(record)) = files::read_exit(dir) {
+        return Some(Look::Ended(record));
+    }
+    let (shim, start, boot, pid) = match (files::read_shim(dir), files::read_claim(dir)) {
+        (Ok(Some(record)), _) => (record.shim_pid, record.shim_start, record.boot_id, record.pid),
+        (Ok(None), Ok(Some(claim))) => (claim.shim_pid, claim.shim_start, claim.boot_id, None),
+        (Ok(None), Ok(None)) => return Some(Look::NeverClaimed),
+        (Err(_), _) | (_, Err(_)) => return None,
+    };
+    if files::boot_id().is_ok_and(|now| now != boot) {
+        return Some(Look::OtherBoot);
+    }
+    match (files::same_process(shim, start), pid) {
+        (files::Liveness::Alive, Some(pid)) => Some(Look::Runs { shim, pid }),
+        (files::Liveness::Gone, _) => Some(match files::read_exit(dir) {
+            // It wrote its record and ended between the two looks.
+            Ok(Some(record)) => Look::Ended(record),
+            Ok(None) => Look::Lost("its shim was killed".to_owned()),
+            Err(error) => Look::Lost(format!("its exit record is bad: {error}")),
+        }),
+        (files::Liveness::Alive | files::Liveness::Unknown, _) => None,
+    }
+}
+
+/// Reads what the attempt's files say, again and again while they say nothing for sure: a shim is between its claim
+/// and its record for a moment, and "unreadable" is neither "absent" nor "dead" (I6, D56).
+pub(super) async fn at(dir: &Path) -> Look {
+    let mut pause = PAUSE;
+    loop {
+        if let Some(look) = once(dir) {
+            return look;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MOST);
+        if pause == PAUSE_MOST {
+            tracing::warn!(dir = %dir.display(), "it can't be told whether this attempt runs");
+        }
+    }
+}

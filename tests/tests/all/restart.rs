@@ -1,0 +1,237 @@
+//! The daemon dies, agents go on: what the next one finds, adopts, ends, and never does twice.
+
+use std::fs;
+
+use ccagent_tests::process::{Process, marked};
+use ccagent_tests::{Daemon, PATIENCE};
+use rustix::process::Signal;
+use serde_json::json;
+
+/// SV-07, I9, J134, CD-02: over `kill -9` a running agent goes on, the next daemon adopts it, and no output is lost.
+#[tokio::test]
+async fn a_running_agent_is_adopted_and_loses_no_output() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let fifo = daemon.home.join("fifo");
+    let script = format!("mkfifo {0}; echo before; cat {0}; cat {0}; echo after", fifo.display());
+    let id = conn.spawn(&["/bin/sh", "-c", &script], json!({ "name": "survivor" })).await;
+    conn.see(&id, "before").await;
+    let pid = conn.task(&id).await["runner"]["pid"].clone();
+    daemon.crash();
+    fs::write(&fifo, "between\n").unwrap();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let task = conn.task("survivor").await;
+    assert_eq!((&task["id"], &task["attempt"]), (&json!(id), &json!(1)));
+    assert_eq!(task["runner"]["pid"], pid, "it is the same process");
+    conn.see(&id, "between").await;
+    fs::write(&fifo, "now\n").unwrap();
+    let task = conn.wait(&id).await;
+    assert_eq!(task["status"], "completed");
+    assert_eq!(conn.output(&id).await, "before\nbetween\nnow\nafter\n");
+    daemon.end().await;
+}
+
+/// SV-07, B25, I1: an agent that ended while no daemon ran is found with its exit code, and its end is told once.
+#[tokio::test]
+async fn an_agent_that_ended_meanwhile_is_found_with_its_exit_code() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) =
+        conn.sh_pid("echo $$; while read x; do :; done < /proc/self/fd/9 9<>/dev/null; exit 9").await;
+    let (other, other_pid) = conn.sh_pid("trap 'exit 3' TERM; echo $$; while :; do sleep 0.1; done").await;
+    let process = Process::of(&other_pid);
+    let shim = Process::open(process.parent().unwrap()).unwrap();
+    daemon.crash();
+    process.signal(Signal::TERM);
+    assert!(shim.ends_within(PATIENCE), "the shim ends without a daemon");
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let task = conn.wait(&other).await;
+    assert_eq!((&task["status"], &task["exit"]["code"]), (&json!("failed"), &json!(3)));
+    let list = conn.ok("notification.list", json!({})).await;
+    let told =
+        list["notifications"].as_array().unwrap().iter().filter(|one| one["taskId"] == json!(other)).count();
+    assert_eq!(told, 1);
+    daemon.end().await;
+}
+
+/// SV-07, I9: tasks in the queue start after the restart, once; those whose values a restart lost are interrupted and
+/// can be resumed with them.
+#[tokio::test]
+async fn queued_tasks_start_after_the_restart_unless_their_values_are_lost() {
+    let mut daemon = Daemon::with().config("[limits]\nagents_per_session = 1\n").start();
+    let conn = daemon.connect().await;
+    let first = conn.sh("sleep 600").await;
+    let file = daemon.home.join("ran");
+    let script = format!("echo ran >> {}", file.display());
+    let argv = ["/bin/sh", "-c", script.as_str()];
+    let queued = conn.spawn(&argv, json!({})).await;
+    let secret = conn.spawn(&argv, json!({ "env": { "KEY": "value" } })).await;
+    for id in [&queued, &secret] {
+        let task = conn.task(id).await;
+        assert_eq!((&task["status"], &task["waitingOn"]["kind"]), (&json!("queued"), &json!("slot")));
+    }
+    daemon.crash();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    assert_eq!(conn.task(&secret).await["status"], "interrupted");
+    assert_eq!(conn.task(&queued).await["status"], "queued");
+    conn.ok("task.stop", json!({ "taskId": first })).await;
+    assert_eq!(conn.wait(&queued).await["status"], "completed");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "ran\n");
+    let resumed = conn.ok("task.resume", json!({ "taskId": secret, "env": { "KEY": "value" } })).await;
+    assert_eq!(
+        (&resumed["status"], &resumed["task"]["attempt"]),
+        (&json!("completed"), &json!(1)),
+        "{resumed}"
+    );
+    daemon.end().await;
+}
+
+/// RS-06, D52, J134: an agent whose shim and processes went with the machine comes back interrupted, never running.
+#[tokio::test]
+async fn an_agent_whose_processes_are_gone_comes_back_interrupted() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let id = conn.sh("echo ready; sleep 600").await;
+    conn.see(&id, "ready").await;
+    daemon.crash();
+    ccagent_tests::process::end_marked(&id);
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let task = conn.wait(&id).await;
+    assert!(["interrupted", "failed"].contains(&task["status"].as_str().unwrap()), "{task}");
+    assert_eq!(task["resumable"], true);
+    daemon.end().await;
+}
+
+/// D52, I3: when a shim is killed its whole tree is ended and the task fails with the cause.
+#[tokio::test]
+async fn a_killed_shim_takes_its_tree_with_it() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("echo $$; setsid sleep 601 & sleep 602").await;
+    let shim = Process::open(Process::of(&pid).parent().unwrap()).unwrap();
+    let tree = marked(&id);
+    shim.signal(Signal::KILL);
+    let task = conn.wait(&id).await;
+    assert_eq!((&task["status"], &task["error"]["kind"]), (&json!("failed"), &json!("shimLost")));
+    let alive: Vec<String> = tree.iter().filter(|process| process.is_alive()).map(Process::command).collect();
+    assert_eq!(alive, Vec::<String>::new());
+    daemon.end().await;
+}
+
+/// D52, I9: a shim that was killed while no daemon ran leaves a tree that the next daemon ends.
+#[tokio::test]
+async fn a_shim_killed_between_two_daemons_leaves_nothing() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("echo $$; setsid sleep 601 & sleep 602").await;
+    let shim = Process::open(Process::of(&pid).parent().unwrap()).unwrap();
+    daemon.crash();
+    shim.signal(Signal::KILL);
+    assert!(shim.ends_within(PATIENCE));
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let task = conn.wait(&id).await;
+    assert!(["interrupted", "failed"].contains(&task["status"].as_str().unwrap()), "{task}");
+    let left: Vec<String> = marked(&id).iter().map(Process::command).collect();
+    assert_eq!(left, Vec::<String>::new());
+    daemon.end().await;
+}
+
+/// I4, D54, AB-09: a stop that the daemon died in goes on after the restart.
+#[tokio::test]
+async fn a_stop_goes_on_after_the_restart() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let script = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.1; done";
+    let id = conn.sh(script).await;
+    conn.see(&id, "ready").await;
+    let mut raw = daemon.raw();
+    let params = json!({ "taskId": id, "graceMs": 3_000 });
+    raw.send_line(&ccagent_tests::raw::request("task.stop", &params));
+    conn.see(&id, "asked").await;
+    daemon.crash();
+    daemon.restart();
+    let task = daemon.connect().await.wait(&id).await;
+    assert_eq!(task["status"], "killed");
+    assert_eq!(marked(&id).len(), 0);
+    daemon.end().await;
+}
+
+/// I9, B25: spawned and killed at once, again and again: an acknowledged spawn has run exactly once.
+#[tokio::test]
+async fn an_acknowledged_spawn_runs_exactly_once_however_early_the_daemon_dies() {
+    let mut daemon = Daemon::start();
+    for round in 0..6 {
+        let conn = daemon.connect().await;
+        let file = daemon.home.join(&format!("ran{round}"));
+        let script = format!("echo ran >> {}", file.display());
+        let name = format!("n{round}");
+        let mut raw = daemon.raw();
+        let params = json!({ "command": ["/bin/sh", "-c", script], "runInBackground": true, "name": name });
+        let mut events = conn.events(json!(["task"])).await;
+        ccagent_tests::conn::next(&mut events).await;
+        raw.send_line(&ccagent_tests::raw::request("agent.spawn", &params));
+        // The spawn is on disk and the shim is just being started.
+        ccagent_tests::conn::until(&mut events, "task.spawned").await;
+        daemon.crash();
+        daemon.restart();
+        let conn = daemon.connect().await;
+        let listed = conn.ok("task.list", json!({ "all": true })).await;
+        let found =
+            listed["tasks"].as_array().unwrap().iter().find(|task| task["name"] == json!(name)).cloned();
+        let task = conn.wait(found.expect("the spawn was recorded")["id"].as_str().unwrap()).await;
+        assert_eq!(task["status"], "completed", "{task}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "ran\n", "round {round}");
+    }
+    daemon.end().await;
+}
+
+/// I1, H101: sessions, teams, mail and unacknowledged notifications are there after the restart.
+#[tokio::test]
+async fn sessions_teams_mail_and_notifications_survive() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let session = conn.ok("session.open", json!({ "name": "s" })).await["sessionId"].clone();
+    conn.ok("team.create", json!({ "name": "t" })).await;
+    let id = conn.sh("exit 0").await;
+    conn.wait(&id).await;
+    conn.spawn(&["/bin/sleep", "600"], json!({ "name": "reader" })).await;
+    conn.send("reader", "kept").await;
+    daemon.crash();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    assert_eq!(conn.ok("session.get", json!({ "sessionId": session })).await["name"], "s");
+    assert_eq!(conn.ok("team.get", json!({ "name": "t" })).await["name"], "t");
+    let mail = conn.ok("mailbox.read", json!({ "agent": "reader" })).await;
+    assert_eq!(mail["messages"][0]["text"], "kept");
+    let next = conn.ok("notification.list", json!({ "sessionId": session })).await;
+    assert!(next["notifications"].to_string().contains(&id), "{next}");
+    daemon.end().await;
+}
+
+/// CD-06, J126: a daemon that is asked to end leaves its agents to the next one; `keepAgents` says which.
+#[tokio::test]
+async fn agents_can_be_kept_over_an_orderly_restart() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let id = conn.sh("echo ready; sleep 600").await;
+    conn.see(&id, "ready").await;
+    let answer = conn.ok("daemon.shutdown", json!({ "mode": "keepAgents" })).await;
+    assert_eq!(answer["kept"], json!([id]));
+    assert!(daemon.ended().success());
+    daemon.restart();
+    assert_eq!(daemon.connect().await.task(&id).await["status"], "running");
+    daemon.signal(Signal::TERM);
+    assert!(daemon.ended().success());
+    daemon.restart();
+    let conn = daemon.connect().await;
+    assert_eq!(conn.task(&id).await["status"], "running");
+    let answer = conn.ok("daemon.shutdown", json!({ "mode": "graceful" })).await;
+    assert_eq!(answer["stopped"], json!([id]));
+    assert!(daemon.ended().success());
+    ccagent_tests::process::assert_none(daemon.home.mark());
+}
