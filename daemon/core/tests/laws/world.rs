@@ -391,11 +391,12 @@ impl World {
                 self.report();
             }
             self.check_stops();
+            if self.live().next().is_none() {
+                return;
+            }
             self.processes.step(&self.random);
         }
-        if std::env::var_os("SIZES").is_some() { let mut m=std::collections::BTreeMap::new(); for r in self.core.records(){*m.entry(r.kind()).or_insert(0)+=1;} println!("{m:?}"); }
-        let live: Vec<Row> = self.live().collect();
-        assert!(live.is_empty(), "these never end: {live:#?}");
+        panic!("these never end: {:#?}", self.live().collect::<Vec<Row>>());
     }
 
     /// I4, L6: who is asked to stop was told so, in this daemon's life.
@@ -433,7 +434,7 @@ fn keep<T: PartialEq>(known: &mut Vec<T>, id: T) {
     if !known.contains(&id) {
         known.push(id);
     }
-    if known.len() > 25 {
+    if known.len() > 60 {
         known.remove(0);
     }
 }

@@ -1,9 +1,9 @@
 //! Stops: of a task, of what stands below it, of everything.
 
 use ccagent_core::Input;
-use ccagent_proto::{Kind, TaskId};
 use ccagent_proto::method::{AgentSpawn, TaskRemove, TaskStop, TaskStopAll};
 use ccagent_proto::task::{Exit, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopParams};
+use ccagent_proto::{Kind, TaskId};
 
 use crate::desk::{Desk, agent, background, ended, foreground, named, person};
 
