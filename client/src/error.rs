@@ -42,7 +42,7 @@ pub enum Error {
         socket: PathBuf,
     },
     /// The socket can't be used.
-    #[error("the daemon can't be reached at {}: {source}", socket.display())]
+    #[error("the daemon can't be reached at {}", socket.display())]
     Unreachable {
         /// The socket.
         socket: PathBuf,

@@ -20,9 +20,15 @@ pub(crate) struct Sender(FramedWrite<OwnedWriteHalf, LinesCodec>);
 #[derive(Debug)]
 pub(crate) struct Receiver(FramedRead<OwnedReadHalf, LinesCodec>);
 
-/// Connects to a socket.
+/// Connects to a socket, and makes sure that the one behind it is our own user's: below `/tmp` another user could have
+/// been there first.
 pub(crate) async fn connect(path: &Path) -> io::Result<(Sender, Receiver)> {
-    Ok(halves(UnixStream::connect(path).await?))
+    let stream = UnixStream::connect(path).await?;
+    if stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw() {
+        Ok(halves(stream))
+    } else {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is another user's"))
+    }
 }
 
 /// Takes a connected stream.

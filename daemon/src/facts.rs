@@ -110,7 +110,11 @@ impl Facts {
         }
     }
 
-    async fn reload(self) -> Result<Vec<String>, Error> {
+    /// Reads the config again, and gives the keys that changed.
+    ///
+    /// # Errors
+    /// What is wrong with the config; then the old one goes on.
+    pub async fn reload(self) -> Result<Vec<String>, Error> {
         let config = self.config.clone();
         let read = tokio::task::spawn_blocking(move || config.reload()).await;
         let changed = read
@@ -166,7 +170,8 @@ impl Facts {
             .await
             .map_err(|error| Error::new(Kind::Internal, error.to_string()))?
             .map_err(|error| Error::new(Kind::BadPath, error.to_string()))?;
-        Ok(DaemonExportResult { path: path.display().to_string(), rows: 0 })
+        let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+        Ok(DaemonExportResult { path: path.display().to_string(), bytes })
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -86,7 +86,6 @@ pub async fn serve(
     runner.sweep(&handle).await;
 
     let stop = CancellationToken::new();
-    shutdown::on_signal(stop.clone())?;
     let tracker = TaskTracker::new();
     let facts = Facts {
         config: Arc::new(live),
@@ -99,6 +98,8 @@ pub async fn serve(
         tracker: tracker.clone(),
         started_at: Clock::start().now(),
     };
+    let reloading = facts.clone();
+    shutdown::on_signal(stop.clone(), move || reload(reloading.clone()))?;
     let serving = edge(&facts, listener)?;
     tokio::spawn(keep_house(facts));
     ready.say()?;
@@ -132,8 +133,19 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         socket: config.socket.clone(),
         state_dir: config.state_dir.clone(),
         output_rate: config.bytes("output.rate"),
+        open_files: raise_open_files(),
         cgroup,
     })
+}
+
+/// Lets the daemon itself have as many descriptors as it may: thousands of connections. Gives the limit from before.
+fn raise_open_files() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+    limit.current
 }
 
 /// The shim stands beside the daemon; its path is fixed at the start, so that a replaced binary changes nothing.
@@ -166,6 +178,14 @@ fn edge(facts: &Facts, listener: UnixListener) -> anyhow::Result<tokio::task::Jo
     );
     drop(connections.set(edge.clone()));
     Ok(tokio::spawn(edge.serve(listener)))
+}
+
+/// Reads the config again, as `daemon.reload` does.
+async fn reload(facts: Facts) {
+    match facts.reload().await {
+        Ok(changed) => tracing::info!(?changed, "the config was read again"),
+        Err(error) => tracing::warn!(%error, "the config was not taken: the old one goes on"),
+    }
 }
 
 /// From time to time: an export, so that there is something to restore, and the end of old mail.

@@ -30,6 +30,7 @@ use ccagent_proto::{Error, Kind, Millis, TaskId};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::driver::{Handle, Hands};
 use crate::hub::Hub;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// Bytes of output a second and task, above which output is dropped; 0 is none.
     pub output_rate: u64,
+    /// The soft limit of open files that the daemon was started with; agents get it back.
+    pub open_files: Option<u64>,
     /// The delegated cgroup, where there is one.
     pub cgroup: Option<Delegated>,
 }
@@ -191,7 +194,9 @@ impl Runner {
         let (commands, receiver) = mpsc::channel(COMMANDS);
         self.inner.agents().insert(task, Agent { attempt, commands, shim: None });
         let inner = self.inner.clone();
-        let running = future(inner.clone(), receiver);
+        // Every line that is logged on behalf of an attempt names it.
+        let span = tracing::info_span!("attempt", %task, attempt);
+        let running = future(inner.clone(), receiver).instrument(span);
         self.inner.tracker.spawn(async move {
             let detach = inner.detach.clone();
             if detach.run_until_cancelled(running).await.is_some() {
@@ -207,9 +212,9 @@ impl Inner {
     }
 
     /// Notes which process the attempt's shim is.
-    fn has_shim(&self, task: TaskId, attempt: u32, pid: i32) {
+    fn has_shim(&self, task: TaskId, attempt: u32, pid: Option<u32>) {
         if let Some(agent) = self.agents().get_mut(&task).filter(|agent| agent.attempt == attempt) {
-            agent.shim = u32::try_from(pid).ok();
+            agent.shim = pid;
         }
     }
 

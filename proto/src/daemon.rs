@@ -226,8 +226,8 @@ pub struct DaemonShutdownResult {
 pub struct DaemonExportResult {
     /// The file that was written.
     pub path: String,
-    /// Its rows.
-    pub rows: u64,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// Params of `daemon.export`.

@@ -93,8 +93,8 @@ impl Raw {
         (status.trim_end().to_owned(), String::from_utf8(bytes).unwrap())
     }
 
-    /// Everything that comes until the other side closes.
-    pub fn rest(&mut self) -> Vec<u8> {
+    /// Everything that comes until the other side closes, in whichever way.
+    pub fn rest_or_reset(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self.stream.read_to_end(&mut bytes) {
             Ok(_) => {}

@@ -3,11 +3,25 @@
 #![cfg(test)]
 
 mod all {
+    mod cli;
+    mod event;
+    mod framing;
+    mod hostile;
+    mod idempotency;
+    mod mailbox;
     mod message;
+    mod node;
+    mod notification;
     mod output;
     mod process;
     mod restart;
+    mod role;
+    mod server;
+    mod session;
+    mod shell;
     mod spawn;
     mod stop;
+    mod store;
     mod task;
+    mod team;
 }

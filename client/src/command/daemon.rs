@@ -150,7 +150,7 @@ async fn export(app: &App, file: Option<PathBuf>) -> anyhow::Result<Exit> {
     };
     let exported = app.connect().await?.call::<DaemonExport>(DaemonExportParams { path }).await?;
     app.out.one(&exported, |exported| exported.path.clone())?;
-    app.note(&format!("{} rows", exported.rows));
+    app.note(&format!("{} bytes", exported.bytes));
     Ok(Exit::OK)
 }
 

@@ -148,14 +148,13 @@ async fn daemon(place: &Place, checks: &mut Vec<Check>) -> Option<DaemonStatusRe
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let message = error.to_string();
-            checks.push(match error {
-                Error::NotRunning { .. } => Check::warn(
-                    "daemon",
-                    message,
-                    "it starts with the first agent, or with: ccagentctl daemon start",
-                ),
-                _ => Check::fail("daemon", message, "see: ccagentctl daemon logs"),
+            let not_running = matches!(error, Error::NotRunning { .. });
+            let message = format!("{:#}", anyhow::Error::from(error));
+            checks.push(if not_running {
+                let advice = "it starts with the first agent, or with: ccagentctl daemon start";
+                Check::warn("daemon", message, advice)
+            } else {
+                Check::fail("daemon", message, "see: ccagentctl daemon logs")
             });
             return None;
         }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::caller::{Caller, Who};
 use crate::cx::Cx;
+use crate::effect::Effect;
 use crate::idempotency::{Key, Seen, Use};
 use crate::input::Input;
 use crate::limits::Limits;
@@ -52,6 +53,8 @@ pub struct Live {
     pub(crate) handed: BTreeMap<MessageId, u64>,
     /// Connections that hold a notification.
     pub(crate) noted: BTreeMap<NotificationId, u64>,
+    /// A running task's output as last reported: stored at most once a second.
+    pub(crate) output: BTreeMap<TaskId, (u64, bool)>,
     /// Where the edge keeps a task's environment values.
     pub(crate) task_vaults: BTreeMap<TaskId, u64>,
     /// Where the edge keeps a session's environment values.
@@ -148,7 +151,13 @@ impl Core {
     fn call(&mut self, cx: &mut Cx<'_>, caller: &Caller, request: Request) -> Result<Response, Error> {
         self.admit(caller, &request)?;
         let used = match self.seen_key(cx, caller, &request)? {
-            Repeat::Answer(response) => return Ok(response),
+            Repeat::Answer(response) => {
+                // The first call's values are kept; this one's are not needed.
+                if let Some(vault) = caller.vault {
+                    cx.effects.push(Effect::Forget { vault });
+                }
+                return Ok(response);
+            }
             Repeat::First(used) => used,
         };
         let response = self.dispatch(cx, caller, request)?;

@@ -1,7 +1,7 @@
 //! The rules of ccagent as a pure state machine.
 //!
 //! Everything that can happen comes in as an [`Input`]; [`Core::apply`] answers at once, and leaves in its
-//! [`Cx`] the rows to store and the effects to carry out once they are stored. Laws (see `tests/laws.rs`):
+//! [`Cx`] the rows to store and the effects to carry out once they are stored. Laws (see `tests/laws`):
 //!
 //! - L1 on `Err` nothing changed and nothing was emitted;
 //! - L2 same inputs, same bytes out;

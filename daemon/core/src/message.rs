@@ -206,6 +206,9 @@ impl Core {
         self.needs_operator(caller, "message.deliver")?;
         let message = params.message;
         let to = message.to.unwrap_or_else(|| "main".to_owned());
+        if message.text.is_empty() {
+            return Err(Error::new(Kind::InvalidParams, "a message says something").with("path", "message.text"));
+        }
         // Who brings it is not who sent it: it may well be for the person whose connection this is.
         let (_, address) = self.lookup(&to, None).ok_or_else(|| self.unreachable(&to, None))?;
         self.has_room(&address, message.text.len() as u64)?;

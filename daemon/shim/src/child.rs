@@ -121,13 +121,20 @@ fn command(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Command, StartFa
     command.env(tree::TASK_ID, &spec.task_id).env(tree::MARK, &spec.token);
     let procs = cgroup.map(Cgroup::procs).transpose().map_err(|error| other("cgroup", &error))?;
     let controlling = spec.stdin == StdinKind::Pty;
-    let memory = spec.max_memory_bytes.map(memory_limit);
-    raw::before_exec(&mut command, move || set_up(procs.as_ref(), controlling, memory));
+    let limits = [
+        (Resource::As, spec.max_memory_bytes.map(|bytes| limit(Resource::As, bytes, Hard::Too))),
+        (Resource::Nofile, spec.open_files.map(|count| limit(Resource::Nofile, count, Hard::Kept))),
+    ];
+    raw::before_exec(&mut command, move || set_up(procs.as_ref(), controlling, limits));
     Ok(command)
 }
 
 /// Runs in the child. The cgroup comes first: nothing of the agent may ever be outside.
-fn set_up(procs: Option<&File>, controlling: bool, memory: Option<Rlimit>) -> io::Result<()> {
+fn set_up(
+    procs: Option<&File>,
+    controlling: bool,
+    limits: [(Resource, Option<Rlimit>); 2],
+) -> io::Result<()> {
     if let Some(mut procs) = procs {
         procs
             .write_all(b"0")
@@ -138,16 +145,30 @@ fn set_up(procs: Option<&File>, controlling: bool, memory: Option<Rlimit>) -> io
         ioctl_tiocsctty(rustix::stdio::stdin())?;
     }
     SigSet::empty().thread_set_mask()?;
-    if let Some(memory) = memory {
-        setrlimit(Resource::As, memory)?;
+    for (resource, limit) in limits {
+        if let Some(limit) = limit {
+            setrlimit(resource, limit)?;
+        }
     }
     Ok(())
 }
 
-fn memory_limit(bytes: u64) -> Rlimit {
-    let hard = getrlimit(Resource::As).maximum;
-    let bytes = hard.map_or(bytes, |hard| hard.min(bytes));
-    Rlimit { current: Some(bytes), maximum: Some(bytes) }
+/// Whether a limit binds the hard limit as well.
+#[derive(Clone, Copy)]
+enum Hard {
+    Too,
+    Kept,
+}
+
+/// A limit, no higher than the hard one that we are under.
+fn limit(resource: Resource, wanted: u64, bind: Hard) -> Rlimit {
+    let hard = getrlimit(resource).maximum;
+    let current = hard.map_or(wanted, |hard| hard.min(wanted));
+    let maximum = match bind {
+        Hard::Too => Some(current),
+        Hard::Kept => hard,
+    };
+    Rlimit { current: Some(current), maximum }
 }
 
 fn pipes(stdin_end: Stdio, stdin: Stdin) -> io::Result<Streams> {

@@ -19,6 +19,7 @@ use ccagent_shim::tree::{Process, descendant_stats, descendants, send, stat};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 
 use crate::cgroup::Cgroup;
+use crate::child::Terminal;
 
 /// A grace beyond this is this: no clock overflows, and nobody notices.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
@@ -36,12 +37,19 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Stop {
     phase: Phase,
+    request: &'static [Signal],
 }
 
+/// What asks a program to end; CONT lets the stopped hear it.
+const ASK: &[Signal] = &[Signal::TERM, Signal::CONT];
+/// What a closed terminal says before it: an interactive shell ignores TERM alone.
+const HANG_UP: &[Signal] = &[Signal::HUP, Signal::TERM, Signal::CONT];
+
 impl Stop {
-    /// Nobody asked for a stop.
-    pub(crate) fn new() -> Self {
-        Self { phase: Phase::Running }
+    /// Nobody asked for a stop of this agent.
+    pub(crate) fn new(terminal: Option<&Terminal>) -> Self {
+        let request = if terminal.is_some() { HANG_UP } else { ASK };
+        Self { phase: Phase::Running, request }
     }
 
     /// Whether a stop was asked for.
@@ -70,7 +78,7 @@ impl Stop {
             Phase::Running if grace.is_zero() => self.kill(cgroup),
             Phase::Running => {
                 self.phase = Phase::Asked { deadline };
-                terminate();
+                terminate(self.request);
             }
             Phase::Asked { deadline: earlier } if deadline < earlier => {
                 self.phase = Phase::Asked { deadline };
@@ -106,8 +114,8 @@ impl Stop {
     }
 }
 
-/// TERM to all, in rounds for those that are born meanwhile.
-fn terminate() {
+/// The request to all, in rounds for those that are born meanwhile.
+fn terminate(request: &[Signal]) {
     let mut asked = HashSet::new();
     for _ in 0..ROUNDS {
         let Ok(all) = descendants(own_pid()) else { return };
@@ -116,8 +124,9 @@ fn terminate() {
             return;
         }
         for process in fresh {
-            deliver(process, Signal::TERM);
-            deliver(process, Signal::CONT);
+            for signal in request {
+                deliver(process, *signal);
+            }
         }
     }
 }

@@ -80,6 +80,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     /// Takes over what was started.
     pub(crate) fn new(attempt: Attempt, shim: Process, parts: Parts) -> Self {
+        let stop = Stop::new(parts.started.terminal.as_ref());
         Self {
             attempt,
             shim,
@@ -92,7 +93,7 @@ impl Supervisor {
             control: parts.control,
             signals: parts.signals,
             cgroup: parts.cgroup,
-            stop: Stop::new(),
+            stop,
             childless: false,
         }
     }

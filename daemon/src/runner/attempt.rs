@@ -38,9 +38,8 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, commands: mpsc::Recei
         child: None,
     };
     match launch::launch(&attempt.inner, &start).await {
-        Ok((child, StartReply::Started { shim_pid, pid, .. })) => {
+        Ok((child, StartReply::Started { pid, .. })) => {
             attempt.child = Some(child);
-            attempt.inner.has_shim(attempt.task, attempt.number, shim_pid);
             attempt.report(Report::Started { pid: pid.unsigned_abs() }).await;
             attempt.supervise(commands).await;
         }
@@ -105,7 +104,7 @@ impl Attempt {
         match look::at(&self.dir()).await {
             Look::Ended(record) => self.ended(&record).await,
             Look::Runs { shim, pid } => {
-                self.inner.has_shim(self.task, self.number, shim);
+                self.inner.has_shim(self.task, self.number, u32::try_from(shim).ok());
                 self.report(Report::Started { pid: pid.unsigned_abs() }).await;
                 self.supervise(commands).await;
             }

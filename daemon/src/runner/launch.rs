@@ -61,6 +61,8 @@ pub(super) async fn launch(inner: &Inner, start: &Start) -> Result<(Child, Start
         .stderr(Stdio::null())
         .spawn()
         .map_err(failed(format!("the shim {} could not be started", shim.display())))?;
+    // Known before anything runs under it: whoever connects from below is that agent from its first moment on.
+    inner.has_shim(start.task, start.attempt, child.id());
     let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(LaunchError::NoReply);
     };
@@ -116,6 +118,7 @@ fn spec(inner: &Inner, start: &Start, launch: Launch, dir: PathBuf) -> StartSpec
         max_output_bytes: start.budget.output,
         output_rate: inner.settings.output_rate,
         max_memory_bytes: (memory > 0 && group.is_none()).then_some(memory),
+        open_files: inner.settings.open_files,
         cgroup: group,
     }
 }

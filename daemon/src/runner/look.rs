@@ -25,6 +25,15 @@ pub(super) enum Look {
     NeverClaimed,
 }
 
+/// The process of the shim that the files name, unless it is gone for sure.
+pub(super) fn shim(dir: &Path) -> Option<u32> {
+    let recorded = files::read_shim(dir).ok().flatten().map(|record| (record.shim_pid, record.shim_start));
+    let claimed = || files::read_claim(dir).ok().flatten().map(|claim| (claim.shim_pid, claim.shim_start));
+    let (pid, start) = recorded.or_else(claimed)?;
+    let gone = files::same_process(pid, start) == files::Liveness::Gone;
+    u32::try_from(pid).ok().filter(|_| !gone)
+}
+
 /// One reading; `None` when it tells nothing for sure.
 fn once(dir: &Path) -> Option<Look> {
     if let Ok(Some(record)) = files::read_exit(dir) {

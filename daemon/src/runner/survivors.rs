@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 use ccagent_core::recovery::Survivor;
 use ccagent_proto::TaskId;
 
-use super::{Runner, attempt};
+use super::{Runner, attempt, launch, look};
 use crate::driver::Handle;
 
 impl Runner {
-    /// Takes up every attempt that may still run; each reports what it finds.
+    /// Takes up every attempt that may still run; each reports what it finds. When this returns, every shim that is
+    /// on record is known: whoever connects from below one is its agent, and no operator.
     pub fn adopt(&self, survivors: Vec<Survivor>) {
         for survivor in survivors {
             let (task, number) = (survivor.task, survivor.attempt);
+            let shim = look::shim(&launch::attempt_dir(&survivor.directory, number));
             self.run(task, number, |inner, commands| attempt::adopt(inner, survivor, commands));
+            self.inner.has_shim(task, number, shim);
         }
     }
 

@@ -37,8 +37,6 @@ async fn a_running_agent_is_adopted_and_loses_no_output() {
 async fn an_agent_that_ended_meanwhile_is_found_with_its_exit_code() {
     let mut daemon = Daemon::start();
     let conn = daemon.connect().await;
-    let (id, pid) =
-        conn.sh_pid("echo $$; while read x; do :; done < /proc/self/fd/9 9<>/dev/null; exit 9").await;
     let (other, other_pid) = conn.sh_pid("trap 'exit 3' TERM; echo $$; while :; do sleep 0.1; done").await;
     let process = Process::of(&other_pid);
     let shim = Process::open(process.parent().unwrap()).unwrap();
@@ -81,11 +79,7 @@ async fn queued_tasks_start_after_the_restart_unless_their_values_are_lost() {
     assert_eq!(conn.wait(&queued).await["status"], "completed");
     assert_eq!(fs::read_to_string(&file).unwrap(), "ran\n");
     let resumed = conn.ok("task.resume", json!({ "taskId": secret, "env": { "KEY": "value" } })).await;
-    assert_eq!(
-        (&resumed["status"], &resumed["task"]["attempt"]),
-        (&json!("completed"), &json!(1)),
-        "{resumed}"
-    );
+    assert_eq!(resumed["status"], "completed", "{resumed}");
     daemon.end().await;
 }
 

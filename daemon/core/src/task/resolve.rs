@@ -28,7 +28,8 @@ impl Core {
             return Ok(Found::Live(id));
         }
         let Some((low, high)) = prefix_range(text) else {
-            return Err(not_found(text));
+            // An agent that ended a moment ago is still called by its name, until it is archived.
+            return self.held_name(text).map(Found::Live).ok_or_else(|| not_found(text));
         };
         let live = self.tasks.range(low..=high).filter(|row| row.persist || low == high).map(|row| row.id);
         let past = self.archive.range(low..=high).map(|entry| entry.id);
@@ -58,6 +59,13 @@ impl Core {
                     .with("archived", id.to_string()))
             }
         }
+    }
+
+    /// The newest held task of an agent with a name.
+    fn held_name(&self, text: &str) -> Option<TaskId> {
+        let (name, team) = text.split_once('@').map_or((text, None), |(name, team)| (name, Some(team)));
+        let called = |row: &&Row| row.name.as_deref() == Some(name) && row.team.as_deref() == team;
+        self.tasks.iter().rev().find(called).map(|row| row.id)
     }
 
     fn live_name(&self, text: &str) -> Option<TaskId> {

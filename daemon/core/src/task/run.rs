@@ -126,6 +126,7 @@ impl Core {
     /// Output: an event every time, a stored row at most once a second.
     fn output(&mut self, cx: &mut Cx<'_>, id: TaskId, bytes: u64, truncated: bool) {
         let Some(row) = self.tasks.get(&id) else { return };
+        self.live.output.insert(id, (bytes, truncated));
         let now = cx.now;
         if now.saturating_sub(row.active_at) >= PROGRESS_EVERY || truncated != row.output_truncated {
             self.tasks.update(cx, id, |row| {
@@ -176,6 +177,7 @@ impl Core {
 
     /// The state first, then who waits for it, then the notice (SP-18).
     fn finish_one(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
+        self.live.output.remove(&id);
         let foreground = self.live.foreground.remove(&id).is_some();
         self.live.asked.remove(&id);
         let End { outcome, error, exit, output, tail } = end;

@@ -116,6 +116,8 @@ impl Core {
             State::Running { pid } => Some(pid),
             State::Queued | State::Starting | State::Leaving { .. } | State::Done { .. } => None,
         };
+        let stored = (row.output_bytes, row.output_truncated);
+        let (output_bytes, output_truncated) = self.live.output.get(&row.id).copied().unwrap_or(stored);
         Task {
             id: row.id,
             kind: row.kind,
@@ -143,13 +145,13 @@ impl Core {
             }),
             progress: Progress {
                 last_activity_at: row.active_at,
-                line: (row.output_bytes > 0).then(|| format!("{} bytes of output", row.output_bytes)),
+                line: (output_bytes > 0).then(|| format!("{output_bytes} bytes of output")),
                 ..Progress::default()
             },
             usage: row.usage(now),
             output_file: row.output_file(&self.limits.state_dir),
-            output_bytes: row.output_bytes,
-            output_truncated: row.output_truncated,
+            output_bytes,
+            output_truncated,
             receives: row.receives,
             result: row.result(),
             error: row.error.clone(),

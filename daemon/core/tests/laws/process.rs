@@ -196,15 +196,6 @@ impl Processes {
             .filter(|(_, process)| process.phase != Phase::Dead)
             .map(|(run, process)| (*run, process.told))
     }
-
-    /// Ends what runs, as nobody stops it.
-    pub(crate) fn end_all(&mut self, random: &Random) {
-        let alive: Vec<(Run, bool)> = self.alive().collect();
-        for (run, told) in alive {
-            self.set(run, Phase::Dead);
-            self.reports.push(event(run, Report::Ended(end_of(told, random))));
-        }
-    }
 }
 
 fn end_of(told: bool, random: &Random) -> Ended {

@@ -228,6 +228,9 @@ fn a_delivered_message_is_marked_as_foreign() {
     let message = read_of(&mut desk, "ann").remove(0);
     assert_eq!((message.from.as_str(), message.kind), ("uds:operator", MessageKind::Text));
     desk.refused::<MessageDeliver>(&outside, deliver(Some("nobody")), Kind::RecipientUnknown);
+    let mut empty = deliver(Some("ann"));
+    empty.message.text.clear();
+    desk.refused::<MessageDeliver>(&outside, empty, Kind::InvalidParams);
     assert_eq!(desk.ok::<MessageDeliver>(&outside, deliver(None)).to, "operator");
     assert_eq!(read(&mut desk, &person()).len(), 1);
 }

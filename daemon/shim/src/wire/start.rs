@@ -55,6 +55,9 @@ pub struct StartSpec {
     /// Address space limit of each process of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_memory_bytes: Option<u64>,
+    /// Soft limit of open files of each process of the agent; the shim's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
     /// Absolute path of a cgroup v2 directory that the agent joins before its program runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,

@@ -49,6 +49,7 @@ impl Lab {
             max_output_bytes: 1 << 30,
             output_rate: 0,
             max_memory_bytes: None,
+            open_files: None,
             cgroup: None,
         };
         Self { root, spec }

@@ -160,7 +160,7 @@ fn the_agent_gets_its_environment_and_marks_only() {
     let mut lines: Vec<String> = lab.output().lines().map(str::to_owned).collect();
     lines.sort();
     let token = format!("CCAGENT_SHIM={}", lab.spec.token);
-    assert_eq!(lines, ["CCAGENT_TASK_ID=agent_test", &token, "PATH=/usr/bin:/bin"]);
+    assert_eq!(lines, [&token, "CCAGENT_TASK_ID=agent_test", "PATH=/usr/bin:/bin"]);
 }
 
 #[test]

@@ -88,6 +88,7 @@ impl World {
             socket: PathBuf::new(),
             state_dir,
             output_rate: 0,
+            open_files: None,
             cgroup: None,
         };
         let runner = Runner::new(settings, store, hub.clone(), Arc::clone(&vault)).unwrap();

@@ -1,0 +1,151 @@
+//! `ccagentctl` against a real daemon: what a person types, what comes out, and how it ends.
+
+use std::process::Stdio;
+
+use ccagent_tests::daemon::{Ended, run};
+use ccagent_tests::process::{Process, marked};
+use ccagent_tests::{Conn, Daemon, Home, PATIENCE};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+fn ctl(home: &Home, args: &[&str]) -> Ended {
+    run(&mut home.ctl(args))
+}
+
+fn ok(home: &Home, args: &[&str]) -> String {
+    let ended = ctl(home, args);
+    assert_eq!(ended.code, Some(0), "{args:?}: {}", ended.err);
+    ended.out
+}
+
+/// CD-03: a program in the foreground gives its own output and its own exit code.
+#[tokio::test]
+async fn a_foreground_program_gives_its_own_output_and_code() {
+    let daemon = Daemon::start();
+    let sh = |script| ctl(&daemon.home, &["exec", "-q", "--", "/bin/sh", "-c", script]);
+    let ended = sh("echo out; echo err >&2; exit 7");
+    assert_eq!((ended.code, ended.out.as_str()), (Some(7), "out\n"), "{}", ended.err);
+    assert!(ended.err.contains("err"), "{}", ended.err);
+    assert_eq!(sh("kill -TERM $$").code, Some(143));
+    assert_eq!(ctl(&daemon.home, &["exec", "--", "/no/such/program"]).code, Some(127));
+    let file = daemon.home.join("file");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(ctl(&daemon.home, &["exec", "--", file.to_str().unwrap()]).code, Some(126));
+    daemon.end().await;
+}
+
+/// CD-03, SV-06: spawn, list, message, poll, acknowledge, wait and stop, with nothing but the command line.
+#[tokio::test]
+async fn the_whole_life_of_an_agent_by_the_command_line() {
+    let daemon = Daemon::start();
+    let home = &daemon.home;
+    let id =
+        ok(home, &["exec", "-d", "-q", "--name", "worker", "--", "/bin/sh", "-c", "echo hello; sleep 600"]);
+    let id = id.trim();
+    let listed: Value = serde_json::from_str(&ok(home, &["ps", "--json"])).unwrap();
+    assert!(listed.to_string().contains(id), "{listed}");
+    daemon.connect().await.see(id, "hello").await;
+    assert_eq!(ok(home, &["logs", "worker"]), "hello\n");
+    ok(home, &["send", "worker", "a message"]);
+    let mail = ok(home, &["mail", "inbox", "--json", "worker"]);
+    assert!(mail.contains("a message"), "{mail}");
+    assert_eq!(ctl(home, &["wait", "worker", "--timeout", "100ms"]).code, Some(124));
+    ok(home, &["stop", "worker", "-t", "1s"]);
+    assert_eq!(ctl(home, &["wait", id]).code, Some(1));
+    let notices = ok(home, &["notify", "ls", "--json"]);
+    assert!(notices.contains(id) && notices.contains("killed"), "{notices}");
+    assert_eq!(ctl(home, &["show", "nobody"]).code, Some(3));
+    let raw: Value =
+        serde_json::from_str(&ok(home, &["rpc", "task.get", &json!({ "taskId": id }).to_string()])).unwrap();
+    assert_eq!(raw["status"], "killed");
+    daemon.end().await;
+}
+
+/// CD-03, AB-05: an interrupt at the foreground client ends its program, and the code says so.
+#[tokio::test]
+async fn an_interrupt_ends_the_program() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let mut client =
+        daemon.home.ctl(&["exec", "--name", "slow", "--", "/bin/sh", "-c", "echo ready; sleep 600"]);
+    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    assert_eq!(line, "ready\n");
+    let id = conn.task("slow").await["id"].as_str().unwrap().to_owned();
+    let process = Process::open(child.id().cast_signed()).unwrap();
+    process.signal(Signal::INT);
+    assert!(process.ends_within(PATIENCE));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(conn.wait(&id).await["status"], "killed");
+    assert_eq!(marked(&id).len(), 0);
+    daemon.end().await;
+}
+
+/// CD-02, I16: a foreground client that is killed leaves its program running in the background.
+#[tokio::test]
+async fn a_killed_client_leaves_its_program_running() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let mut client =
+        daemon.home.ctl(&["exec", "--name", "slow", "--", "/bin/sh", "-c", "echo ready; sleep 600"]);
+    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(conn.task("slow").await["status"], "running");
+    daemon.end().await;
+}
+
+/// J120, J122, J133, SV-01: of ten commands that find no daemon one starts it, and all are served by it.
+#[tokio::test]
+async fn ten_commands_at_once_start_one_daemon() {
+    let home = Home::new();
+    let children: Vec<_> = (0..10)
+        .map(|number| {
+            let mut command =
+                home.ctl(&["exec", "-d", "-q", "--name", &format!("n{number}"), "--", "/bin/sleep", "600"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let conn = Conn::to(&home.socket).await;
+    let listed = conn.ok("task.list", json!({ "status": "running" })).await;
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 10);
+    let daemons = marked(home.state.to_str().unwrap());
+    let daemons = daemons.iter().filter(|process| process.command().contains("ccagentd")).count();
+    assert_eq!(daemons, 1);
+    conn.ok("daemon.shutdown", json!({ "mode": "force" })).await;
+    ccagent_tests::process::assert_none(home.mark());
+}
+
+/// J133: a command that only reads starts no daemon, and says that none runs.
+#[test]
+fn a_reading_command_starts_no_daemon() {
+    let home = Home::new();
+    let ended = ctl(&home, &["ps"]);
+    assert!([Some(3), Some(69)].contains(&ended.code), "{ended:?}");
+    assert_eq!(ended.out, "");
+    assert!(!home.socket.exists() && !home.state.join("db").exists());
+}
+
+/// CD-01, CD-03: the daemon is stopped and kept by the command line, with its agents or without.
+#[tokio::test]
+async fn the_daemon_is_stopped_by_the_command_line() {
+    let mut daemon = Daemon::start();
+    let id = ok(&daemon.home, &["exec", "-d", "-q", "--", "/bin/sleep", "600"]);
+    ok(&daemon.home, &["daemon", "stop", "--keep-agents"]);
+    assert!(daemon.ended().success());
+    assert_ne!(marked(id.trim()).len(), 0);
+    daemon.restart();
+    assert_eq!(daemon.connect().await.task(id.trim()).await["status"], "running");
+    ok(&daemon.home, &["daemon", "stop", "--yes"]);
+    assert!(daemon.ended().success());
+    ccagent_tests::process::assert_none(daemon.home.mark());
+}
