@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
 use ccagent_proto::event::{
-    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker,
+    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker, Topic,
 };
 use ccagent_proto::task::Task;
-use ccagent_proto::{Error, Kind, SessionId, TaskId};
+use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
 use tokio::sync::{Notify, mpsc};
 
 /// What a waiter waits on.
@@ -47,16 +47,46 @@ pub struct Hub {
 #[derive(Debug)]
 struct Inner {
     seq: u64,
-    ring: VecDeque<Arc<(About, Event)>>,
+    ring: VecDeque<Arc<Entry>>,
     bounds: Bounds,
     subscribers: Vec<Subscriber>,
     waiters: HashMap<Key, Vec<Weak<Notify>>>,
 }
 
+/// An event as it is kept: its facts as one text, a tenth of what they take up as a tree.
+#[derive(Debug)]
+struct Entry {
+    about: About,
+    seq: u64,
+    at: Millis,
+    topic: Topic,
+    r#type: &'static str,
+    data: Box<str>,
+}
+
+impl Entry {
+    fn new(seq: u64, happened: Happened) -> Self {
+        let Happened { at, topic, r#type, about, data } = happened;
+        Self { about, seq, at, topic, r#type, data: data.to_string().into() }
+    }
+
+    fn event(&self, epoch: &str) -> Event {
+        Event {
+            seq: self.seq,
+            epoch: epoch.to_owned(),
+            at: self.at,
+            topic: self.topic,
+            r#type: self.r#type.to_owned(),
+            // It was made from a value, so it is one.
+            data: serde_json::from_str(&self.data).unwrap_or_default(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Subscriber {
     wanted: EventSubscribeParams,
-    queue: mpsc::Sender<Arc<(About, Event)>>,
+    queue: mpsc::Sender<Arc<Entry>>,
     lag: Arc<Mutex<Option<u64>>>,
 }
 
@@ -81,21 +111,13 @@ impl Hub {
     pub fn publish(&self, happened: Happened) {
         let mut inner = self.lock();
         inner.seq += 1;
-        let event = Event {
-            seq: inner.seq,
-            epoch: self.epoch.to_string(),
-            at: happened.at,
-            topic: happened.topic,
-            r#type: happened.r#type.to_owned(),
-            data: happened.data,
-        };
-        let entry = Arc::new((happened.about, event));
+        let entry = Arc::new(Entry::new(inner.seq, happened));
         inner.ring.push_back(entry.clone());
         while inner.ring.len() > inner.bounds.ring {
             inner.ring.pop_front();
         }
         inner.subscribers.retain(|subscriber| subscriber.offer(&entry));
-        let about = &entry.0;
+        let about = &entry.about;
         let task = about.task.map(Key::Task);
         let session = about.session.clone().map(Key::Session);
         let mailbox = about.mailbox.clone().map(Key::Mailbox);
@@ -136,7 +158,8 @@ impl Hub {
         inner.subscribers.push(Subscriber { wanted: params, queue, lag: lag.clone() });
         let first =
             Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
-        Ok(EventStream { first: Some(first), missed, events, lag, over: false })
+        let epoch = self.epoch.clone();
+        Ok(EventStream { first: Some(first), missed, events, lag, over: false, epoch })
     }
 
     /// Gives past events again.
@@ -147,7 +170,7 @@ impl Hub {
         let limit = ccagent_core::page::limit(params.limit)?;
         let inner = self.lock();
         let events: Vec<Event> =
-            inner.after(params.since_seq)?.take(limit).map(|entry| entry.1.clone()).collect();
+            inner.after(params.since_seq)?.take(limit).map(|entry| entry.event(&self.epoch)).collect();
         let next_seq = events.last().map_or(params.since_seq, |event| event.seq);
         Ok(EventReplayResult { events, next_seq })
     }
@@ -170,8 +193,8 @@ impl Inner {
     }
 
     /// Kept events with a greater number.
-    fn after(&self, since: u64) -> Result<impl Iterator<Item = &Arc<(About, Event)>>, Error> {
-        let oldest = self.ring.front().map_or(self.seq + 1, |entry| entry.1.seq);
+    fn after(&self, since: u64) -> Result<impl Iterator<Item = &Arc<Entry>>, Error> {
+        let oldest = self.ring.front().map_or(self.seq + 1, |entry| entry.seq);
         if since > self.seq {
             return Err(Error::new(
                 Kind::ReplayGap,
@@ -193,7 +216,7 @@ impl Inner {
 
 impl Subscriber {
     /// Hands an event over; `false` when this subscriber is over.
-    fn offer(&self, entry: &Arc<(About, Event)>) -> bool {
+    fn offer(&self, entry: &Arc<Entry>) -> bool {
         if !wants(&self.wanted, entry) {
             return !self.queue.is_closed();
         }
@@ -201,15 +224,16 @@ impl Subscriber {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Closed(_)) => false,
             Err(mpsc::error::TrySendError::Full(_)) => {
-                *self.lag.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.1.seq);
+                *self.lag.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.seq);
                 false
             }
         }
     }
 }
 
-fn wants(wanted: &EventSubscribeParams, (about, event): &(About, Event)) -> bool {
-    let topic = wanted.topics.as_ref().is_none_or(|topics| topics.contains(&event.topic));
+fn wants(wanted: &EventSubscribeParams, entry: &Entry) -> bool {
+    let about = &entry.about;
+    let topic = wanted.topics.as_ref().is_none_or(|topics| topics.contains(&entry.topic));
     let filter = wanted.filter.as_ref();
     topic
         && filter.is_none_or(|filter| {
@@ -223,10 +247,11 @@ fn wants(wanted: &EventSubscribeParams, (about, event): &(About, Event)) -> bool
 #[derive(Debug)]
 pub struct EventStream {
     first: Option<Marker>,
-    missed: VecDeque<Arc<(About, Event)>>,
-    events: mpsc::Receiver<Arc<(About, Event)>>,
+    missed: VecDeque<Arc<Entry>>,
+    events: mpsc::Receiver<Arc<Entry>>,
     lag: Arc<Mutex<Option<u64>>>,
     over: bool,
+    epoch: Arc<str>,
 }
 
 impl EventStream {
@@ -236,10 +261,10 @@ impl EventStream {
             return Some(EventItem::Marker(first));
         }
         if let Some(missed) = self.missed.pop_front() {
-            return Some(EventItem::Event(missed.1.clone()));
+            return Some(EventItem::Event(missed.event(&self.epoch)));
         }
         if let Some(entry) = self.events.recv().await {
-            return Some(EventItem::Event(entry.1.clone()));
+            return Some(EventItem::Event(entry.event(&self.epoch)));
         }
         if std::mem::replace(&mut self.over, true) {
             return None;
@@ -281,8 +306,6 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use ccagent_proto::event::Topic;
-
     use super::*;
 
     fn hub(ring: usize, subscriber: usize) -> Hub {

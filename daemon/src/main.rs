@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let ready = Ready { fd: ready_fd, socket: String::new() };
             drop(ready.line(&format!("failed {}", format!("{error:#}").replace('\n', " "))));
-            tracing::error!("{error:#}");
+            eprintln!("ccagentd: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -78,6 +78,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         return restore(&config, &export);
     }
 
+    // A daemon keeps no directory busy; its own paths are absolute by now.
+    std::env::set_current_dir("/")?;
     let ready = Ready { fd: args.ready_fd, socket: config.socket.display().to_string() };
     let mut options = Options::new(ccagent_core::Record::KINDS);
     options.durability = config.durability();

@@ -33,30 +33,21 @@ pub fn socket_from_env(env: Lookup<'_>) -> Result<Option<PathBuf>, String> {
     let Some(value) = set(env, SOCKET) else {
         return Ok(None);
     };
-    let text = value
-        .to_str()
-        .ok_or_else(|| format!("{SOCKET} is not UTF-8"))?;
-    address::path_of(text)
-        .map(Some)
-        .map_err(|why| format!("{SOCKET}: {why}"))
+    let text = value.to_str().ok_or_else(|| format!("{SOCKET} is not UTF-8"))?;
+    address::path_of(text).map(Some).map_err(|why| format!("{SOCKET}: {why}"))
 }
 
 /// The socket of an instance, where nothing names one: in the runtime directory, or below `/tmp` where there is none.
 pub fn socket_path(env: Lookup<'_>, uid: u32, instance: &str) -> PathBuf {
     absolute(env, "XDG_RUNTIME_DIR")
-        .map_or_else(
-            || PathBuf::from(format!("/tmp/ccagent-{uid}")),
-            |dir| dir.join("ccagent"),
-        )
+        .map_or_else(|| PathBuf::from(format!("/tmp/ccagent-{uid}")), |dir| dir.join("ccagent"))
         .join(format!("{instance}.sock"))
 }
 
 /// The instance's name: `default`, or 16 hex digits that stand for a state directory that was chosen.
 pub fn instance_name(state_dir: Option<&Path>) -> String {
-    state_dir.map_or_else(
-        || "default".to_owned(),
-        |dir| format!("{:016x}", fnv1a(dir.as_os_str().as_bytes())),
-    )
+    state_dir
+        .map_or_else(|| "default".to_owned(), |dir| format!("{:016x}", fnv1a(dir.as_os_str().as_bytes())))
 }
 
 /// The state directory that the environment names.
@@ -86,11 +77,7 @@ pub fn canonical(path: &Path) -> std::io::Result<PathBuf> {
         let Ok(mut found) = ancestor.canonicalize() else {
             continue;
         };
-        for part in absolute
-            .strip_prefix(ancestor)
-            .unwrap_or(Path::new(""))
-            .components()
-        {
+        for part in absolute.strip_prefix(ancestor).unwrap_or(Path::new("")).components() {
             match part {
                 Component::ParentDir => {
                     found.pop();
@@ -111,9 +98,7 @@ fn set(env: Lookup<'_>, name: &str) -> Option<OsString> {
 
 /// A directory from the environment; the XDG specification says to ignore relative ones.
 fn absolute(env: Lookup<'_>, name: &str) -> Option<PathBuf> {
-    set(env, name)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
+    set(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 fn base(env: Lookup<'_>, xdg: &str, below_home: &str) -> Option<PathBuf> {
@@ -122,9 +107,9 @@ fn base(env: Lookup<'_>, xdg: &str, below_home: &str) -> Option<PathBuf> {
 
 /// FNV-1a, 64 bits: stable across versions and machines, which `std`'s hasher is not.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -132,12 +117,7 @@ mod tests {
     use super::*;
 
     fn env<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
-        move |name| {
-            pairs
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| OsString::from(value))
-        }
+        move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
     }
 
     /// SV-01: one instance a state directory; the default one has a plain name.
@@ -145,10 +125,7 @@ mod tests {
     fn a_chosen_state_directory_is_an_instance_of_its_own() {
         assert_eq!(instance_name(None), "default");
         assert_eq!(instance_name(Some(Path::new("a"))), "af63dc4c8601ec8c");
-        assert_ne!(
-            instance_name(Some(Path::new("/a"))),
-            instance_name(Some(Path::new("/b")))
-        );
+        assert_ne!(instance_name(Some(Path::new("/a"))), instance_name(Some(Path::new("/b"))));
     }
 
     /// SV-05: the runtime directory where there is one, else a directory of the user's own.
@@ -179,28 +156,12 @@ mod tests {
     #[test]
     fn state_and_config_follow_xdg_and_home() {
         let home: &[(&str, &str)] = &[("HOME", "/h")];
-        assert_eq!(
-            default_state_dir(&env(home)),
-            Some(PathBuf::from("/h/.local/state/ccagent"))
-        );
-        assert_eq!(
-            config_file(&env(home)),
-            Some(PathBuf::from("/h/.config/ccagent/config.toml"))
-        );
-        let xdg: &[(&str, &str)] = &[
-            ("HOME", "/h"),
-            ("XDG_STATE_HOME", "/s"),
-            ("XDG_CONFIG_HOME", "/c"),
-        ];
+        assert_eq!(default_state_dir(&env(home)), Some(PathBuf::from("/h/.local/state/ccagent")));
+        assert_eq!(config_file(&env(home)), Some(PathBuf::from("/h/.config/ccagent/config.toml")));
+        let xdg: &[(&str, &str)] = &[("HOME", "/h"), ("XDG_STATE_HOME", "/s"), ("XDG_CONFIG_HOME", "/c")];
         assert_eq!(default_state_dir(&env(xdg)), Some(PathBuf::from("/s/ccagent")));
-        assert_eq!(
-            config_file(&env(xdg)),
-            Some(PathBuf::from("/c/ccagent/config.toml"))
-        );
-        assert_eq!(
-            config_file(&env(&[(CONFIG, "/own.toml")])),
-            Some(PathBuf::from("/own.toml"))
-        );
+        assert_eq!(config_file(&env(xdg)), Some(PathBuf::from("/c/ccagent/config.toml")));
+        assert_eq!(config_file(&env(&[(CONFIG, "/own.toml")])), Some(PathBuf::from("/own.toml")));
         assert_eq!(default_state_dir(&env(&[])), None);
     }
 

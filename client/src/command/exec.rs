@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ccagent_client::Client;
+use ccagent_client::{Client, Error};
 use ccagent_proto::agent::AgentSpawnParams;
-use ccagent_proto::method::{AgentSpawn, TaskStop, TaskWait};
-use ccagent_proto::task::{Stdin, Task, TaskStatus, TaskStopParams, TaskWaitParams};
+use ccagent_proto::method::{
+    AgentSpawn, NotificationAck, NotificationList, TaskForeground, TaskGet, TaskStop,
+};
+use ccagent_proto::notification::{NotificationAckParams, NotificationListParams};
+use ccagent_proto::task::{Stdin, Task, TaskGetParams, TaskStatus, TaskStopParams};
+use ccagent_proto::{Kind, TaskId};
 
 use crate::app::App;
 use crate::exit::{self, Exit, Stop};
@@ -77,8 +81,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     }
     let params = params(app, args)?;
     let client = Arc::new(app.connect_or_start().await?);
-    let spawned = client.call::<AgentSpawn>(params).await?;
-    let task = spawned.task;
+    let task = spawn(&client, params).await?;
     if detach {
         announce(app, &task)?;
         return Ok(Exit::OK);
@@ -95,11 +98,43 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
         detach_key: DETACH_KEY,
         stake: Stake::Owner,
     };
+    let end = tokio::spawn(end_of(client.clone(), task.id));
     let ending = interactive::run(app, &client, wiring).await;
     if ending.as_ref().is_err_and(interactive::is_closed) {
         app.note(&format!("the agent goes on; see it again with: ccagentctl attach {}", task.id));
     }
-    finish(app, &client, &task, ending?).await
+    match ending? {
+        Ending::Done(signal) => Ok(outcome(app, &end.await??, signal)),
+        other => leave(app, &client, &task, other).await,
+    }
+}
+
+/// Spawns it. A program that could not be started is told of here, and its notice is taken.
+async fn spawn(client: &Arc<Client>, params: AgentSpawnParams) -> Result<Task, Error> {
+    let refused = match client.call::<AgentSpawn>(params).await {
+        Ok(spawned) => return Ok(spawned.task),
+        Err(error) => error,
+    };
+    let failed = refused.rpc().filter(|error| error.kind == Some(Kind::StartFailed));
+    let id = failed.and_then(|error| error.data.get("taskId")?.as_str()?.parse().ok());
+    if let Some(id) = id {
+        end_of(client.clone(), id).await?;
+    }
+    Err(refused)
+}
+
+/// Waits in the foreground: the end is told here, and nobody has to be told of it again. A run that had ended before
+/// left a notice, which is taken.
+async fn end_of(client: Arc<Client>, id: TaskId) -> Result<Task, Error> {
+    let waited = client.call::<TaskForeground>(TaskGetParams { task_id: id.to_string() }).await;
+    if let Ok(answer) = waited {
+        return Ok(answer.task);
+    }
+    let notices = client.call::<NotificationList>(NotificationListParams::default()).await?.notifications;
+    let ids: Vec<_> =
+        notices.into_iter().filter(|notice| notice.task_id == id).map(|notice| notice.id).collect();
+    client.call::<NotificationAck>(NotificationAckParams { ids }).await?;
+    client.call::<TaskGet>(TaskGetParams { task_id: id.to_string() }).await
 }
 
 fn params(app: &App, args: Args) -> anyhow::Result<AgentSpawnParams> {
@@ -151,14 +186,22 @@ pub(super) fn announce(app: &App, task: &Task) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The exit code of a foreground run, once its connection to this terminal ended.
-async fn finish(app: &App, client: &Client, task: &Task, ending: Ending) -> anyhow::Result<Exit> {
-    let signal = match ending {
+/// The exit code of a foreground run: the program's own, or that of the signal from here that ended it.
+fn outcome(app: &App, task: &Task, signal: Option<Exit>) -> Exit {
+    if let Some(exit) = signal.filter(|_| task.status == TaskStatus::Killed) {
+        return exit;
+    }
+    explain(app, task);
+    exit::of_run(task)
+}
+
+/// The exit code where this terminal left before the end.
+async fn leave(app: &App, client: &Client, task: &Task, ending: Ending) -> anyhow::Result<Exit> {
+    match ending {
         Ending::Detached => {
             app.note(&format!("\nleft running; come back with: ccagentctl attach {}", task.id));
-            return Ok(Exit::OK);
+            Ok(Exit::OK)
         }
-        Ending::Signalled(exit) => return Ok(exit),
         Ending::OutputGone => {
             let params = TaskStopParams {
                 task_id: task.id.to_string(),
@@ -166,18 +209,11 @@ async fn finish(app: &App, client: &Client, task: &Task, ending: Ending) -> anyh
                 ..TaskStopParams::default()
             };
             client.call::<TaskStop>(params).await.ok();
-            return Ok(Exit::BROKEN_PIPE);
+            Ok(Exit::BROKEN_PIPE)
         }
-        Ending::Done(signal) => signal,
-    };
-    let params = TaskWaitParams { task_ids: vec![task.id.to_string()], ..TaskWaitParams::default() };
-    let done = client.call::<TaskWait>(params).await?;
-    let task = done.tasks.into_iter().next().context("the daemon forgot the task")?;
-    if let Some(exit) = signal.filter(|_| task.status == TaskStatus::Killed) {
-        return Ok(exit);
+        Ending::Signalled(exit) => Ok(exit),
+        Ending::Done(_) => Ok(exit::of_run(task)),
     }
-    explain(app, &task);
-    Ok(exit::of_run(&task))
 }
 
 /// Says why a run ended, where its exit code alone doesn't.

@@ -207,7 +207,9 @@ impl Core {
         let message = params.message;
         let to = message.to.unwrap_or_else(|| "main".to_owned());
         if message.text.is_empty() {
-            return Err(Error::new(Kind::InvalidParams, "a message says something").with("path", "message.text"));
+            return Err(
+                Error::new(Kind::InvalidParams, "a message says something").with("path", "message.text")
+            );
         }
         // Who brings it is not who sent it: it may well be for the person whose connection this is.
         let (_, address) = self.lookup(&to, None).ok_or_else(|| self.unreachable(&to, None))?;
@@ -357,7 +359,7 @@ pub(crate) fn mail_event(cx: &mut Cx<'_>, address: &Address, r#type: &'static st
 }
 
 fn unknown(to: &str, reachable: Vec<String>) -> Error {
-    Error::new(Kind::RecipientUnknown, format!("nobody is called {to:?}: data.reachable lists who is"))
+    Error::new(Kind::RecipientUnknown, format!("nobody can be reached as {to:?}"))
         .with("to", to)
         .with("reachable", reachable)
 }

@@ -1,5 +1,7 @@
 //! Teams: as far as addresses need them. A member may come and go; it receives while it is away.
 
+mod join;
+
 use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
@@ -18,7 +20,7 @@ use crate::page;
 use crate::record::Record;
 use crate::table::Stored;
 use crate::task;
-use crate::task::{Cause, token_hash};
+use crate::task::Cause;
 
 /// The lead's name where none is given.
 const LEAD: &str = "team-lead";
@@ -146,7 +148,9 @@ impl Core {
     ) -> Result<wire::Team, Error> {
         self.needs_operator(caller, "team.create")?;
         let session = self.session_of(caller, None)?;
-        let name = params.name.unwrap_or_else(|| format!("team-{}", self.teams.len() + 1));
+        let free = |n: &usize| self.teams.get(&format!("team-{n}")).is_none();
+        let number = (1..=self.teams.len() + 1).find(free).unwrap_or_default();
+        let name = params.name.unwrap_or_else(|| format!("team-{number}"));
         check_name(&name, "name")?;
         let lead = params.lead_name.unwrap_or_else(|| LEAD.to_owned());
         check_agent_name(&lead, "leadName")?;
@@ -248,160 +252,6 @@ impl Core {
         }
         self.live.present.retain(|(team, _), _| **team != *name);
         team_event(cx, name, "team.deleted", json!({}));
-    }
-
-    /// Makes a connection a member. A token resumes the member that it was given to; an operator needs none for a
-    /// name that nobody holds.
-    pub(crate) fn team_join(
-        &mut self,
-        cx: &mut Cx<'_>,
-        caller: &Caller,
-        params: wire::TeamJoinParams,
-    ) -> Result<wire::TeamJoinResult, Error> {
-        check_agent_name(&params.name, "name")?;
-        let row = self.team(&params.team_name)?;
-        let member = row.member(&params.name);
-        let resumes = self.proves(caller, &params.team_name, member, params.token.as_deref())?;
-        if let Some(member) = member {
-            let held =
-                self.live.present.get(&key(&params.team_name, &params.name)).and_then(|seen| seen.conn);
-            if held.is_some_and(|conn| conn != caller.conn) || (!resumes && self.runs(member)) {
-                return Err(task::spawn::name_taken(&params.name));
-            }
-        }
-
-        let (team, name) = (params.team_name.clone(), params.name.clone());
-        let token = match params.token.filter(|_| resumes) {
-            Some(token) => token,
-            None => format!("{:032x}", cx.ids.secret()),
-        };
-        let task = self.task_of(caller);
-        if !resumes {
-            self.forward_from_ended(cx, &team, &name);
-        }
-        self.change_member(cx, &team, &name, |member, now| {
-            if !resumes {
-                member.generation += 1;
-                member.joined_at = now;
-                member.task = task;
-            }
-            member.ended = false;
-            member.token = Some(token_hash(&token));
-            if let Some(cwd) = params.cwd {
-                member.cwd = cwd.into();
-            }
-            if let Some(r#type) = params.agent_type {
-                member.agent_type = Some(r#type.into());
-            }
-        });
-        // A connection is one member at a time.
-        self.live.present.retain(|_, seen| seen.conn != Some(caller.conn));
-        self.live.present.insert(key(&team, &name), Seen { conn: Some(caller.conn), at: cx.now });
-        team_event(cx, &team, "team.joined", json!({ "name": name, "pid": params.pid, "resumed": resumes }));
-        Ok(wire::TeamJoinResult { member: self.member_of(cx.now, &team, &name)?, token })
-    }
-
-    /// Whether the caller resumes the member.
-    ///
-    /// # Errors
-    /// `notAuthorised` for a wrong token, or for an agent that is not this member and has none.
-    fn proves(
-        &self,
-        caller: &Caller,
-        team: &str,
-        member: Option<&Member>,
-        token: Option<&str>,
-    ) -> Result<bool, Error> {
-        let own_task = self.task_of(caller).filter(|id| {
-            self.tasks.get(id).is_some_and(|row| row.team.as_deref() == Some(team))
-                && member.is_some_and(|member| member.task == Some(*id))
-        });
-        if own_task.is_some() {
-            return Ok(true);
-        }
-        match (token, member) {
-            (Some(token), Some(member)) if self.is_token_of(member, token) => Ok(true),
-            (Some(_), _) => Err(Error::new(Kind::NotAuthorised, "the token is not this member's")
-                .with("role", self.role(caller).word())
-                .with("needs", "token")),
-            (None, _) if caller.who == Who::Operator => Ok(false),
-            (None, _) => {
-                Err(Error::new(Kind::NotAuthorised, "an agent joins with the token that its spawn gave it")
-                    .with("role", self.role(caller).word())
-                    .with("needs", "token"))
-            }
-        }
-    }
-
-    fn is_token_of(&self, member: &Member, token: &str) -> bool {
-        let hash = Some(token_hash(token));
-        member.token == hash
-            || member.task.and_then(|id| self.tasks.get(&id)).is_some_and(|row| row.token == hash)
-    }
-
-    /// The member that a token belongs to, for a connection that presents it.
-    pub fn member_by_token(&self, token: &str) -> Option<(String, Box<str>)> {
-        let hash = Some(token_hash(token));
-        self.teams.iter().find_map(|row| {
-            let member = row.members.iter().find(|member| member.token == hash)?;
-            Some((row.name.clone(), member.name.clone()))
-        })
-    }
-
-    /// The running task that a token belongs to.
-    pub fn task_by_token(&self, token: &str) -> Option<TaskId> {
-        let hash = Some(token_hash(token));
-        self.tasks.iter().find(|row| row.holds_slot() && row.token == hash).map(|row| row.id)
-    }
-
-    pub(crate) fn team_leave(&mut self, cx: &mut Cx<'_>, caller: &Caller) -> Result<Empty, Error> {
-        let (team, name) = self.membership(caller)?;
-        self.change_member(cx, &team, &name, |member, _| member.ended = true);
-        self.live.present.remove(&key(&team, &name));
-        team_event(cx, &team, "team.left", json!({ "name": name }));
-        Ok(Empty {})
-    }
-
-    pub(crate) fn team_heartbeat(&mut self, now: Millis, caller: &Caller) -> Result<wire::Member, Error> {
-        let (team, name) = self.membership(caller)?;
-        self.member_of(now, &team, &name)?;
-        self.seen(&team, &name, now);
-        self.member_of(now, &team, &name)
-    }
-
-    /// Notes that a member called.
-    pub(crate) fn seen(&mut self, team: &str, name: &str, now: Millis) {
-        if self.teams.get(&team.to_owned()).is_none_or(|row| row.member(name).is_none()) {
-            return;
-        }
-        self.live.present.entry(key(team, name)).or_insert(Seen { conn: None, at: now }).at = now;
-    }
-
-    /// A connection ended: the members that it was are absent.
-    pub(crate) fn absent(&mut self, cx: &mut Cx<'_>, conn: u64) {
-        let gone: Vec<(Arc<str>, Arc<str>)> = self
-            .live
-            .present
-            .iter()
-            .filter(|(_, seen)| seen.conn == Some(conn))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in gone {
-            self.live.present.remove(&key);
-            team_event(cx, &key.0, "team.presence", json!({ "name": &*key.1, "presence": "absent" }));
-        }
-    }
-
-    /// The membership of a caller.
-    fn membership(&self, caller: &Caller) -> Result<(String, String), Error> {
-        match &caller.who {
-            Who::Member { team, name } => Ok((team.to_string(), name.to_string())),
-            Who::Agent(id) => {
-                let row = self.tasks.get(id).and_then(|row| Some((row.team.clone()?, row.name.clone()?)));
-                row.map(|(team, name)| (team.into(), name.into())).ok_or_else(no_member)
-            }
-            Who::Operator => Err(no_member()),
-        }
     }
 
     /// Whether a caller may add a member to a team.

@@ -71,6 +71,11 @@ impl Core {
 
     /// Refuses a task that would have to wait when too many wait already.
     pub(crate) fn has_queue_room(&self, session: &SessionId, waits: &[TaskId]) -> Result<(), Error> {
+        // Ended tasks stay in memory until somebody acknowledges their notices: that has the same bound (I8).
+        if self.notifications.len() >= self.limits.queue as usize {
+            let why = "the notices of too many ended agents wait: acknowledge them first";
+            return Err(Error::new(Kind::ConcurrencyLimit, why).with("notices", self.notifications.len()));
+        }
         let starts = waits.is_empty() && self.may_start(session);
         if starts || self.tasks.queued() < self.limits.queue {
             return Ok(());

@@ -52,7 +52,7 @@ impl Core {
         match event.what {
             Report::Started { pid } => self.started(cx, id, pid),
             Report::StartFailed { cause, message } => {
-                let message = format!("{} in {}: {message}", row.program, row.cwd);
+                let message = format!("{} can't be started in {}: {message}", row.program, row.cwd);
                 let error = TaskError { kind: "startFailed".to_owned(), cause: Some(cause.clone()), message };
                 let mut end = End::failed(error);
                 end.exit = exit_of_cause(&cause);

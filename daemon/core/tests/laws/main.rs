@@ -19,7 +19,7 @@ mod world;
 use world::World;
 
 /// Steps of one history.
-const STEPS: usize = 2_500;
+const STEPS: usize = 3_000;
 
 fn histories(seeds: std::ops::Range<u64>) {
     for seed in seeds {

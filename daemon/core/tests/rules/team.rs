@@ -44,6 +44,16 @@ fn a_new_team_has_its_lead_alone() {
     }
 }
 
+/// A team without a name gets one that is free.
+#[test]
+fn a_team_without_a_name_gets_a_free_one() {
+    let mut desk = Desk::new();
+    let mut create = || desk.ok::<TeamCreate>(&person(), TeamCreateParams::default()).name;
+    assert_eq!((create(), create()), ("team-1".to_owned(), "team-2".to_owned()));
+    desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "team-1".into(), force: None });
+    assert_eq!(desk.ok::<TeamCreate>(&person(), TeamCreateParams::default()).name, "team-1");
+}
+
 /// A name with a live connection is taken; a token resumes the same generation, none begins the next.
 #[test]
 fn a_token_resumes_the_same_generation() {
