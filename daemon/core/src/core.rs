@@ -140,7 +140,7 @@ impl Core {
     fn disconnected(&mut self, cx: &mut Cx<'_>, conn: u64) {
         self.take_back(cx, conn);
         self.absent(cx, conn);
-        self.live.noted.retain(|_, holder| *holder != conn);
+        self.return_notices(cx, conn);
         let waited: Vec<TaskId> =
             self.live.foreground.iter().filter(|(_, holder)| **holder == conn).map(|(id, _)| *id).collect();
         for id in waited {

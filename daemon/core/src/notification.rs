@@ -169,6 +169,18 @@ impl Core {
         Ok(Acked { acked })
     }
 
+    /// Takes back what a connection was given and did not acknowledge: whoever waits gets it now.
+    pub(crate) fn return_notices(&mut self, cx: &mut Cx<'_>, conn: u64) {
+        let held = self.live.noted.iter().filter(|(_, holder)| **holder == conn);
+        let sessions: BTreeSet<SessionId> =
+            held.filter_map(|(id, _)| Some(self.notifications.get(id)?.session.clone())).collect();
+        self.live.noted.retain(|_, holder| *holder != conn);
+        for session in sessions {
+            let about = About { session: Some(session), ..About::default() };
+            cx.event(Topic::Notification, "notification.returned", about, json!({}));
+        }
+    }
+
     /// Forgets the notices of a task that runs again or is removed.
     pub(crate) fn drop_notices(&mut self, cx: &mut Cx<'_>, task: TaskId) {
         let ids: Vec<NotificationId> =

@@ -12,7 +12,7 @@ use crate::message::{Body, Row as Message};
 use crate::notification::Row as Notification;
 use crate::session::Row as Session;
 use crate::table::Stored;
-use crate::task::{Archived, Launch, Row as Task};
+use crate::task::{Archived, Launch, Prompt, Row as Task};
 use crate::team::Row as Team;
 
 /// One change of the store.
@@ -135,6 +135,8 @@ records! {
     Task(Task) true,
     /// What a task's program is started with.
     Launch(Launch) false,
+    /// The work of a resumed task.
+    Prompt(Prompt) false,
     /// An archived task's short entry.
     Archived(Archived) true,
     /// An archived task.

@@ -43,7 +43,11 @@ impl Core {
                     core.keys.load(row);
                 }
                 // Read by id when they are needed.
-                Record::Launch(_) | Record::Past(_) | Record::Body(_) | Record::Read(_) => {}
+                Record::Launch(_)
+                | Record::Prompt(_)
+                | Record::Past(_)
+                | Record::Body(_)
+                | Record::Read(_) => {}
             }
         }
         core

@@ -282,6 +282,28 @@ impl Stored for Launch {
     }
 }
 
+/// The work that a resume gave in place of the first one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// The task.
+    pub id: TaskId,
+    /// The text.
+    pub text: String,
+}
+
+impl Stored for Prompt {
+    const KIND: &'static str = "prompt";
+    type Id = TaskId;
+
+    fn id(&self) -> TaskId {
+        self.id
+    }
+
+    fn record(self) -> Record {
+        Record::Prompt(self)
+    }
+}
+
 /// An archived task's short entry: what the core still has to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archived {

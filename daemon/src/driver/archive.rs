@@ -8,23 +8,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccagent_core::mailbox::{self, Read};
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
-use ccagent_core::task::{Launch, Past};
+use ccagent_core::task::{Launch, Past, Prompt};
 use ccagent_core::{Caller, message, page};
 use ccagent_proto::mailbox::MailboxReadParams;
 use ccagent_proto::message::{Message, MessageState};
 use ccagent_proto::method::{Request, Response};
-use ccagent_proto::task::{Task, TaskListParams, TaskWaitResult};
+use ccagent_proto::task::{Task, TaskListParams, TaskListResult, TaskWaitResult};
 use ccagent_proto::{Error, Kind, MessageId, TaskId};
 
 use super::Handle;
 use crate::store::{Order, Store, StoreError};
 
+/// Begins the cursor of a page of archived tasks; behind it stands the last task of the page before.
+const PAST: &str = "past:";
 /// Launch records that are remembered at most.
 const LAUNCHES: usize = 256;
 /// A longer prompt is not remembered, but read anew each time.
 const LAUNCH_BYTES: usize = 4096;
 
-/// What a task was started with, as callers see it: it never changes, and an id is never given again.
+/// What a task was started with, as callers see it: only a resume changes it, and an id is never given again.
 #[derive(Debug)]
 struct Work {
     command: Vec<String>,
@@ -94,7 +96,7 @@ impl Archive {
             .await??;
         let mut response = match request {
             Request::TaskGet(_) => Response::TaskGet(view),
-            Request::TaskWait(params) if params.task_ids.len() == 1 => {
+            Request::TaskWait(_) => {
                 Response::TaskWait(TaskWaitResult { tasks: vec![view], timed_out: false })
             }
             _ => {
@@ -107,6 +109,22 @@ impl Archive {
         };
         self.complete(caller, request, &mut response, handle).await?;
         Ok(response)
+    }
+
+    /// A page of archived tasks, where that is what the call goes on with.
+    pub(super) async fn page(
+        &self,
+        caller: &Caller,
+        request: &Request,
+        handle: &Handle,
+    ) -> Result<Option<Response>, Error> {
+        let Request::TaskList(params) = request else { return Ok(None) };
+        let Some(after) = params.cursor.as_deref().and_then(|cursor| cursor.strip_prefix(PAST)) else {
+            return Ok(None);
+        };
+        let after = Some(after.to_owned()).filter(|id| !id.is_empty());
+        let room = page::limit(params.limit)?;
+        self.list(caller, params, after, room, handle).await.map(|list| Some(Response::TaskList(list)))
     }
 
     /// Adds to an answer what stands in the store alone.
@@ -124,13 +142,17 @@ impl Archive {
                 Response::AgentSpawn(result)
                 | Response::TaskResume(result)
                 | Response::TaskForeground(result),
-            ) => self.complete_task(&mut result.task).await,
+            ) => {
+                // A resume may have given it other work.
+                self.remembered().remove(&result.task.id);
+                self.complete_task(&mut result.task).await
+            }
             (Request::TaskList(params), Response::TaskList(list)) if params.all == Some(true) => {
                 if list.next_cursor.is_none() {
                     let room = page::limit(params.limit)?.saturating_sub(list.tasks.len());
-                    let (past, next) = self.list(caller, params, room, handle).await?;
-                    list.tasks.extend(past);
-                    list.next_cursor = next;
+                    let past = self.list(caller, params, None, room, handle).await?;
+                    list.tasks.extend(past.tasks);
+                    list.next_cursor = past.next_cursor;
                 }
                 Ok(())
             }
@@ -153,13 +175,24 @@ impl Archive {
         let work = match known {
             Some(work) => work,
             None => match self.launch(task.id).await? {
-                Some(launch) => self.remember(launch),
+                Some(launch) => self.remember(self.with_new_prompt(launch, task.attempt).await?),
                 None => return Ok(()),
             },
         };
         task.command = Some(work.command.clone());
         task.prompt.clone_from(&work.prompt);
         Ok(())
+    }
+
+    /// The launch record of a task, with the work that its last resume gave.
+    async fn with_new_prompt(&self, launch: Launch, attempt: u32) -> Result<Launch, Error> {
+        if attempt == 1 {
+            return Ok(launch);
+        }
+        Ok(match self.record(Prompt::KIND, launch.id.to_string()).await? {
+            Some(Record::Prompt(prompt)) => Launch { prompt: Some(prompt.text), ..launch },
+            _ => launch,
+        })
     }
 
     fn remember(&self, launch: Launch) -> Arc<Work> {
@@ -200,18 +233,17 @@ impl Archive {
         &self,
         caller: &Caller,
         params: &TaskListParams,
+        mut after: Option<String>,
         room: usize,
         handle: &Handle,
-    ) -> Result<(Vec<Task>, Option<String>), Error> {
-        let mut after: Option<String> = None;
-        let (params, asker) = (params.clone(), caller.clone());
-        let mut found = Vec::new();
+    ) -> Result<TaskListResult, Error> {
+        let mut tasks: Vec<Task> = Vec::new();
         loop {
             let from = after.clone();
             let rows = self
                 .read(move |store| store.scan(Past::KIND, from.as_deref(), 256, Order::Descending))
                 .await?;
-            let Some(last) = rows.last() else { return Ok((found, None)) };
+            let Some(last) = rows.last() else { return Ok(TaskListResult { tasks, next_cursor: None }) };
             after = Some(last.id.to_string());
             let mut pasts = Vec::new();
             for row in &rows {
@@ -219,13 +251,14 @@ impl Archive {
                     pasts.push(past.0);
                 }
             }
-            let (params, asker) = (params.clone(), asker.clone());
+            let (params, asker) = (params.clone(), caller.clone());
             let views = handle.ask(move |core, now| core.past_views(&asker, &params, &pasts, now)).await?;
             for view in views {
-                if found.len() == room {
-                    return Ok((found, None));
+                if tasks.len() == room {
+                    let last = tasks.last().map(|task| task.id.to_string()).unwrap_or_default();
+                    return Ok(TaskListResult { tasks, next_cursor: Some(format!("{PAST}{last}")) });
                 }
-                found.push(view);
+                tasks.push(view);
             }
         }
     }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use ccagent_core::task::Past;
+use ccagent_core::task::resolve::Found;
 use ccagent_core::{Caller, Input, RunnerEvent};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
+use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
 use ccagent_proto::{Error, Kind, Millis, TaskId};
 use tokio::sync::{mpsc, oneshot};
 
@@ -41,6 +44,9 @@ impl Handle {
             // Nothing stands in the store alone, and a large text is not copied.
             return self.send(Input::Call(caller, request)).await?.ok_or_else(gone);
         }
+        if let Some(page) = self.archive.page(&caller, &request, self).await? {
+            return Ok(page);
+        }
         let answer = self.send(Input::Call(caller.clone(), request.clone())).await;
         if let Err(error) = &answer
             && let Some(id) = error.data.get("archived").and_then(|id| id.as_str()?.parse::<TaskId>().ok())
@@ -60,8 +66,43 @@ impl Handle {
                 self.send(Input::thaw(past)).await?;
                 self.send(Input::Call(caller, request)).await?.ok_or_else(gone)
             }
+            Request::TaskWait(params) if params.task_ids.len() > 1 => {
+                Box::pin(self.wait_with(past, caller, params)).await
+            }
             other => self.archive.answer(&caller, &other, past, self).await,
         }
+    }
+
+    /// A wait for several tasks of which one is archived, and so has ended: the others are asked for by themselves.
+    async fn wait_with(&self, past: Past, caller: Caller, params: TaskWaitParams) -> Result<Response, Error> {
+        let id = past.0.id;
+        let ask = Request::TaskWait(TaskWaitParams { task_ids: vec![id.to_string()], ..params.clone() });
+        let ended = self.archive.answer(&caller, &ask, past, self).await?;
+        let (mut rest, mut places) = (params.clone(), Vec::new());
+        for (place, text) in params.task_ids.iter().enumerate() {
+            let named = text.clone();
+            let found = self.ask(move |core, _| core.find(&named).map(Found::id)).await??;
+            if found == id {
+                places.push(place);
+            }
+        }
+        rest.task_ids = Vec::new();
+        let others = params.task_ids.iter().enumerate().filter(|(place, _)| !places.contains(place));
+        rest.task_ids.extend(others.map(|(_, text)| text.clone()));
+        let mode = rest.mode;
+        let others = if rest.task_ids.is_empty() {
+            Response::TaskWait(TaskWaitResult::default())
+        } else {
+            self.request(caller, Request::TaskWait(rest)).await?
+        };
+        let (Response::TaskWait(ended), Response::TaskWait(mut answer)) = (ended, others) else {
+            return Err(gone());
+        };
+        for place in places {
+            answer.tasks.splice(place..place, ended.tasks.clone());
+        }
+        answer.timed_out &= mode == WaitMode::All;
+        Ok(Response::TaskWait(answer))
     }
 
     async fn send(&self, input: Input) -> Result<Option<Response>, Error> {

@@ -6,11 +6,18 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ccagent_shim::tree::stat::{self, Stat};
 
 use super::error::OpenError;
 
 /// Room for a few segments of the engine, without which it must not even begin.
 const NEEDED_BYTES: u64 = 8 << 20;
+
+/// How long a child of a killed holder may keep the lock.
+const LEFTOVER: Duration = Duration::from_secs(5);
 
 const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
@@ -35,7 +42,10 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Locked { path: dir.to_path_buf(), holder: holder(&mut file) });
+                let holder = holder(&mut file);
+                if !is_gone(holder) || !wait_for(&file) {
+                    return Err(OpenError::Locked { path: dir.to_path_buf(), holder });
+                }
             }
             Err(TryLockError::Error(source)) => return Err(refused("lock", &path, source)),
         }
@@ -48,6 +58,21 @@ fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+/// Whether the process that named itself as the holder has ended for certain.
+fn is_gone(holder: Option<u32>) -> bool {
+    let Some(pid) = holder.and_then(|pid| i32::try_from(pid).ok()) else { return false };
+    matches!(stat::read(pid), Ok(None | Some(Stat { ended: true, .. })))
+}
+
+/// Waits for the lock of a process that was killed: a child that it was just making holds its descriptors until it
+/// executes its program.
+fn wait_for(file: &File) -> bool {
+    let Ok(same) = file.try_clone() else { return false };
+    let (sender, locked) = mpsc::sync_channel(1);
+    let waiting = std::thread::Builder::new().name("lock".to_owned()).spawn(move || sender.send(same.lock()));
+    waiting.is_ok() && matches!(locked.recv_timeout(LEFTOVER), Ok(Ok(())))
 }
 
 fn name_holder(file: &mut File) -> io::Result<()> {

@@ -6,7 +6,7 @@ use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 
 use super::resolve::Found;
-use super::{Archived, Cause, Launch, Past, State};
+use super::{Archived, Cause, Launch, Past, Prompt, State};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
@@ -92,6 +92,7 @@ impl Core {
         let readers = self.mailbox_of_session(&session);
         self.forward(cx, &mailbox::of_lone(id), &readers);
         cx.delete(Launch::KIND, id.to_string());
+        cx.delete(Prompt::KIND, id.to_string());
         cx.effects.push(Effect::RemoveFiles { task: id, session });
     }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::resolve::Found;
 use super::stop::already_terminal;
-use super::{Outcome, Past, Row, State};
+use super::{Outcome, Past, Prompt, Row, State};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
@@ -33,6 +33,9 @@ impl Core {
         if let (Some(vault), true) = (caller.vault, names.is_some()) {
             self.forget_vault(cx, id);
             self.live.task_vaults.insert(id, vault);
+        }
+        if let Some(text) = params.prompt {
+            cx.put(Record::Prompt(Prompt { id, text }));
         }
         self.next_attempt(cx, id, |row| {
             row.waits = waits;

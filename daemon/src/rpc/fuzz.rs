@@ -1,0 +1,51 @@
+//! All methods of the contract with no daemon behind them, for fuzzing: a text goes the whole way of a request, through
+//! batches, cancellation and the look-up of its method, up to its params, which the answer then shows.
+//!
+//! Deliberately not here: streams and framings, which have a target of their own.
+
+use std::sync::Arc;
+
+use ccagent_core::Who;
+use ccagent_proto::{Error, Kind, Method, method as wire};
+use futures_util::FutureExt;
+use serde_json::value::RawValue;
+
+use super::Limits;
+use super::connection::{Connection, Origin};
+use super::peer::{Environment, Peer};
+use super::registry::Registry;
+use super::service::{Begun, Service};
+
+/// A service that gives every call's params back in `error.data.params`.
+#[derive(Debug)]
+pub struct Mirror(Service);
+
+impl Mirror {
+    /// A mirror of all methods; `None` when two have one name.
+    pub fn new() -> Option<Self> {
+        macro_rules! mirror {
+            ($($name:ident),*) => { |registry: &mut Registry<()>| { $(registry.work::<wire::$name, _, _>(show::<wire::$name>);)* } };
+        }
+        let mut registry = Registry::new(Arc::new(()));
+        (ccagent_proto::for_each_call!(mirror))(&mut registry);
+        (ccagent_proto::for_each_edge!(mirror))(&mut registry);
+        let api = Arc::new(registry.finish().ok()?);
+        let connection = Connection::new(1, Peer::nobody(), Who::Operator, Arc::new(Environment::default()));
+        Some(Self(Service::new(api, connection, Arc::new(Limits::default()), None)))
+    }
+
+    /// The answer to a text; `None` where none is due.
+    pub fn answer(&self, text: &[u8]) -> Option<Box<RawValue>> {
+        match self.0.begin(text) {
+            Begun::Silent => None,
+            Begun::Now(answer) => Some(answer),
+            // No handler waits for anything.
+            Begun::Later(later) => later.answer.now_or_never().flatten(),
+        }
+    }
+}
+
+async fn show<M: Method>(_: Arc<()>, _: Origin, params: M::Params) -> Result<M::Result, Error> {
+    let shown = serde_json::to_value(params).unwrap_or_else(|error| error.to_string().into());
+    Err(Error::new(Kind::Internal, M::NAME).with("params", shown))
+}
