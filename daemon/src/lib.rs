@@ -45,15 +45,20 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// A record that can't be read or understood: nothing is skipped.
 fn restore(config: &Config, store: &Store) -> anyhow::Result<Core> {
-    let mut records = Vec::new();
-    for row in store.rows(Record::LOADED) {
-        let row = row?;
-        let record = Record::decode(&row.kind, &row.value).with_context(|| {
-            format!("{}/{} in {} can't be understood", row.kind, row.id, config.state_dir.display())
-        })?;
-        records.push(record);
-    }
-    Ok(Core::restore(config.limits(), records))
+    let mut broken = None;
+    // Each goes into the core as it is read: all of them at once would take up the memory twice.
+    let records = store
+        .rows(Record::LOADED)
+        .map_while(|row| record(config, row).map_err(|error| broken = Some(error)).ok());
+    let core = Core::restore(config.limits(), records);
+    broken.map_or(Ok(core), Err)
+}
+
+fn record(config: &Config, row: Result<store::Row, store::StoreError>) -> anyhow::Result<Record> {
+    let row = row?;
+    Record::decode(&row.kind, &row.value).with_context(|| {
+        format!("{}/{} in {} can't be understood", row.kind, row.id, config.state_dir.display())
+    })
 }
 
 /// Runs a daemon until it is told to stop.
@@ -83,7 +88,6 @@ pub async fn serve(
     let survivors = driver.recover().await?;
     let driver = tokio::spawn(driver.run());
     runner.adopt(survivors);
-    runner.sweep(&handle).await;
 
     let stop = CancellationToken::new();
     let tracker = TaskTracker::new();
@@ -103,6 +107,11 @@ pub async fn serve(
     let serving = edge(&facts, listener)?;
     tokio::spawn(keep_house(facts));
     ready.say()?;
+    // Behind the first answers: with many tasks it takes a while.
+    tracker.spawn({
+        let (runner, handle) = (runner.clone(), handle.clone());
+        async move { runner.sweep(&handle).await }
+    });
 
     let ended = tokio::select! {
         ended = driver => ended.context("the driver panicked").and_then(|run| run.context("the store failed")),

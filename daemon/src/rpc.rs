@@ -18,6 +18,7 @@ pub mod daemon;
 mod events;
 mod events_file;
 pub mod framing;
+pub mod fuzz;
 mod hangup;
 mod http;
 mod mail;

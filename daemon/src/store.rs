@@ -17,6 +17,7 @@ mod directory;
 mod engine;
 mod error;
 mod export;
+mod fuzz;
 mod import;
 mod restore;
 mod rows;
@@ -35,6 +36,7 @@ use engine::Engine;
 
 pub use engine::Order;
 pub use error::{Damage, ExportError, ImportError, OpenError, StoreError};
+pub use fuzz::fuzz;
 pub use import::import;
 pub use restore::{Restored, restore};
 pub use rows::Rows;

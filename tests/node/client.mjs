@@ -70,7 +70,7 @@ mate.dispose();
 const stopped = await call("task.stop", { taskId, force: true });
 assert.equal(stopped.task.status, "killed");
 assert.equal(await ended, taskId);
-await assert.rejects(call("task.stop", { taskId }), (error) => error.code === 1113 && error.data.kind);
+await assert.rejects(call("task.stop", { taskId }), (error) => error.code === 1113 && error.data.kind === "alreadyTerminal");
 
 console.log("all is well");
 process.exit(0);

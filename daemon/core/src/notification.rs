@@ -2,6 +2,8 @@
 
 pub mod envelope;
 
+use std::collections::BTreeSet;
+
 use ccagent_proto::event::Topic;
 use ccagent_proto::notification as wire;
 use ccagent_proto::task::{TaskStatus, Usage};

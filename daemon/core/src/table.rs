@@ -22,7 +22,8 @@ pub trait Stored: Clone + Debug + PartialEq {
 /// Rows by id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table<T: Stored> {
-    rows: BTreeMap<T::Id, T>,
+    // Ids rise, which leaves the nodes of the tree half empty: what is empty should be pointers, not rows.
+    rows: BTreeMap<T::Id, Box<T>>,
 }
 
 impl<T: Stored> Default for Table<T> {
@@ -34,17 +35,17 @@ impl<T: Stored> Default for Table<T> {
 impl<T: Stored> Table<T> {
     /// The row with an id.
     pub fn get(&self, id: &T::Id) -> Option<&T> {
-        self.rows.get(id)
+        self.rows.get(id).map(Box::as_ref)
     }
 
     /// All rows by rising id.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
-        self.rows.values()
+        self.rows.values().map(Box::as_ref)
     }
 
     /// Rows whose ids are in a range.
     pub fn range(&self, range: impl std::ops::RangeBounds<T::Id>) -> impl DoubleEndedIterator<Item = &T> {
-        self.rows.range(range).map(|(_, row)| row)
+        self.rows.range(range).map(|(_, row)| row.as_ref())
     }
 
     /// How many rows there are.
@@ -60,7 +61,7 @@ impl<T: Stored> Table<T> {
     /// Adds or replaces a row.
     pub fn insert(&mut self, cx: &mut Cx<'_>, row: T) {
         cx.put(row.clone().record());
-        self.rows.insert(row.id(), row);
+        self.rows.insert(row.id(), Box::new(row));
     }
 
     /// Changes a row; `false` when there is none with that id.
@@ -77,11 +78,11 @@ impl<T: Stored> Table<T> {
     pub fn remove(&mut self, cx: &mut Cx<'_>, id: &T::Id) -> Option<T> {
         let row = self.rows.remove(id)?;
         cx.delete(T::KIND, id.to_string());
-        Some(row)
+        Some(*row)
     }
 
     /// Puts a stored row back, at restore.
     pub(crate) fn load(&mut self, row: T) {
-        self.rows.insert(row.id(), row);
+        self.rows.insert(row.id(), Box::new(row));
     }
 }

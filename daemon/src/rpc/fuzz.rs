@@ -23,12 +23,12 @@ pub struct Mirror(Service);
 impl Mirror {
     /// A mirror of all methods; `None` when two have one name.
     pub fn new() -> Option<Self> {
-        macro_rules! mirror {
-            ($($name:ident),*) => { |registry: &mut Registry<()>| { $(registry.work::<wire::$name, _, _>(show::<wire::$name>);)* } };
-        }
         let mut registry = Registry::new(Arc::new(()));
-        (ccagent_proto::for_each_call!(mirror))(&mut registry);
-        (ccagent_proto::for_each_edge!(mirror))(&mut registry);
+        macro_rules! mirror {
+            ($($name:ident),*) => { $(registry.work::<wire::$name, _, _>(show::<wire::$name>);)* };
+        }
+        ccagent_proto::for_each_call!(mirror);
+        ccagent_proto::for_each_edge!(mirror);
         let api = Arc::new(registry.finish().ok()?);
         let connection = Connection::new(1, Peer::nobody(), Who::Operator, Arc::new(Environment::default()));
         Some(Self(Service::new(api, connection, Arc::new(Limits::default()), None)))
@@ -47,5 +47,26 @@ impl Mirror {
 
 async fn show<M: Method>(_: Arc<()>, _: Origin, params: M::Params) -> Result<M::Result, Error> {
     let shown = serde_json::to_value(params).unwrap_or_else(|error| error.to_string().into());
-    Err(Error::new(Kind::Internal, M::NAME).with("params", shown))
+    Err(Error::new(Kind::NotFound, M::NAME).with("params", shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn params(text: &str) -> Value {
+        let answer = Mirror::new().unwrap().answer(text.as_bytes()).unwrap();
+        let answer: Value = serde_json::from_str(answer.get()).unwrap();
+        answer["error"]["data"]["params"].clone()
+    }
+
+    /// SV-03: what the fuzzer looks at are the params as they were understood.
+    #[test]
+    fn a_mirror_shows_the_params() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"task.get","params":{"taskId":"a"}}"#;
+        assert_eq!(params(call), json!({ "taskId": "a" }));
+        assert_eq!(params(&call.replace("taskId", "task")), Value::Null);
+    }
 }

@@ -60,6 +60,11 @@ impl Peer {
         Ok(Self { uid: credentials.uid(), pid, start_time: start_time(pid) })
     }
 
+    /// A process that can't be found.
+    pub(crate) const fn nobody() -> Self {
+        Self { uid: u32::MAX, pid: 0, start_time: None }
+    }
+
     /// This process.
     #[cfg(test)]
     pub(crate) fn own() -> Self {

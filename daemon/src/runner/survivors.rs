@@ -9,6 +9,9 @@ use ccagent_proto::TaskId;
 use super::{Runner, attempt, launch, look};
 use crate::driver::Handle;
 
+/// Directories that are asked about at once, so that calls in between don't wait for all of them.
+const SWEPT: usize = 256;
+
 impl Runner {
     /// Takes up every attempt that may still run; each reports what it finds. When this returns, every shim that is
     /// on record is known: whoever connects from below one is its agent, and no operator.
@@ -21,23 +24,21 @@ impl Runner {
         }
     }
 
-    /// Removes directories of tasks that are in no table: a removal that a crash lost.
+    /// Removes directories of tasks that are in no table: a removal that a crash lost. A task has its directory only
+    /// after the core knows it, so this may run while others are made.
     pub async fn sweep(&self, handle: &Handle) {
         let sessions = self.inner.settings.state_dir.join("sessions");
         let listed = tokio::task::spawn_blocking(move || directories(&sessions)).await.unwrap_or_default();
-        let known = handle
-            .ask(move |core, _| {
-                listed
-                    .into_iter()
-                    .filter(|(id, _)| !core.knows(*id))
-                    .map(|(_, path)| path)
-                    .collect::<Vec<_>>()
-            })
-            .await
-            .unwrap_or_default();
-        for path in known {
-            tracing::info!(path = %path.display(), "a directory of a forgotten task is removed");
-            self.inner.files.remove(path.display().to_string());
+        for some in listed.chunks(SWEPT) {
+            let some = some.to_vec();
+            let unknown = handle.ask(move |core, _| {
+                let unknown = some.into_iter().filter(|(id, _)| !core.knows(*id));
+                unknown.map(|(_, path)| path).collect::<Vec<_>>()
+            });
+            for path in unknown.await.unwrap_or_default() {
+                tracing::info!(path = %path.display(), "a directory of a forgotten task is removed");
+                self.inner.files.remove(path.display().to_string());
+            }
         }
     }
 }

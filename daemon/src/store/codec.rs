@@ -20,7 +20,8 @@ const VERSION: u8 = 1;
 const WHOLE: u8 = 0;
 const SPLIT: u8 = 1;
 const PIECE: u8 = 2;
-const FRAME: usize = 2 + 4;
+/// Bytes of a record around its content.
+pub(super) const FRAME: usize = 2 + 4;
 
 /// The record under a value's own key.
 #[derive(Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ fn decode_parts(bytes: &[u8]) -> Result<Parts, Damage> {
     })
 }
 
-fn seal(key: &[u8], layout: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn seal(key: &[u8], layout: u8, content: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(content.len() + FRAME);
     record.extend_from_slice(&[VERSION, layout]);
     record.extend_from_slice(content);

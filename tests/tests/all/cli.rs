@@ -47,7 +47,7 @@ async fn the_whole_life_of_an_agent_by_the_command_line() {
     daemon.connect().await.see(id, "hello").await;
     assert_eq!(ok(home, &["logs", "worker"]), "hello\n");
     ok(home, &["send", "worker", "a message"]);
-    let mail = ok(home, &["mail", "inbox", "--json", "worker"]);
+    let mail = ok(home, &["mail", "inbox", "--json", "--of", "worker"]);
     assert!(mail.contains("a message"), "{mail}");
     assert_eq!(ctl(home, &["wait", "worker", "--timeout", "100ms"]).code, Some(124));
     ok(home, &["stop", "worker", "-t", "1s"]);

@@ -98,7 +98,7 @@ async fn a_terminal_can_be_resized() {
     let daemon = Daemon::start();
     let conn = daemon.connect().await;
     let script =
-        "test -t 0 && test -t 1 && trap 'stty size; exit' WINCH; echo ready; while :; do read x; done";
+        "test -t 0 && test -t 1 && trap 'stty size; exit 0' WINCH; echo ready; while :; do read x; done";
     let id = conn.spawn(&["/bin/sh", "-c", script], json!({ "stdin": "pty" })).await;
     conn.see(&id, "ready").await;
     conn.ok("task.resize", json!({ "taskId": id, "cols": 123, "rows": 45 })).await;

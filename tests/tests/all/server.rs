@@ -314,6 +314,7 @@ async fn the_methods_are_described() {
 async fn running_out_of_descriptors_passes() {
     let daemon = Daemon::with().after("ulimit -n 64").start();
     let conn = daemon.connect().await;
+    conn.ok("daemon.status", json!({})).await;
     let crowd: Vec<_> = (0..100).map(|_| daemon.raw()).collect();
     drop(conn.call("agent.spawn", json!({ "command": ["/bin/true"], "timeoutMs": 1000 })).await);
     drop(crowd);

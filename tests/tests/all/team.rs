@@ -23,7 +23,11 @@ async fn a_process_joins_and_absent_members_still_receive() {
     assert_eq!(presence().await, "connected");
     let other = daemon.connect().await;
     assert_eq!(other.kind("team.join", json!({ "teamName": "t", "name": "mate" })).await, Kind::NameTaken);
-    raw.call("team.leave", &json!({}));
+    let mut events = conn.events(json!(["team"])).await;
+    drop(raw);
+    while presence().await == "connected" {
+        ccagent_tests::conn::next(&mut events).await;
+    }
     let params = json!({ "to": "mate", "teamName": "t", "message": "while away" });
     conn.ok("message.send", params).await;
     let token = joined["result"]["token"].clone();
@@ -32,6 +36,9 @@ async fn a_process_joins_and_absent_members_still_receive() {
     assert_eq!(again["result"]["member"]["generation"], joined["result"]["member"]["generation"]);
     let mail = back.call("mailbox.poll", &json!({ "waitMs": 50_000 }));
     assert_eq!(mail["result"]["messages"][0]["text"], "while away");
+    back.call("team.leave", &json!({}));
+    let params = json!({ "to": "mate", "teamName": "t", "message": "after it left" });
+    assert_eq!(conn.kind("message.send", params).await, Kind::RecipientUnknown);
     daemon.end().await;
 }
 

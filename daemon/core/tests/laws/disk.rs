@@ -56,6 +56,7 @@ impl Disk {
                 Record::Counter(_)
                 | Record::Session(_)
                 | Record::Launch(_)
+                | Record::Prompt(_)
                 | Record::Past(_)
                 | Record::Notification(_)
                 | Record::Message(_)

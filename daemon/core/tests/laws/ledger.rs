@@ -76,6 +76,7 @@ impl Ledger {
             Record::Counter(_)
             | Record::Session(_)
             | Record::Launch(_)
+            | Record::Prompt(_)
             | Record::Archived(_)
             | Record::Past(_)
             | Record::Body(_)
