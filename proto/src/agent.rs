@@ -43,6 +43,7 @@ pub struct AgentSpawnParams {
     /// `claude`, `qlogic`, `minimal` or `executor`.
     pub profile: Option<String>,
     /// Overrides of the context.
+    #[serde(default, deserialize_with = "crate::json::object")]
     pub overrides: Option<serde_json::Map<String, serde_json::Value>>,
     /// What the child shares with its parent.
     pub share: Option<Vec<String>>,

@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod framing;
 pub mod id;
+pub mod json;
 pub mod mailbox;
 pub mod message;
 pub mod notification;

@@ -98,7 +98,7 @@ impl Default for Content {
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match serde_json::Value::deserialize(deserializer)? {
+        match crate::json::Any::deserialize(deserializer)?.0 {
             serde_json::Value::String(text) => Ok(Self::Text(text)),
             serde_json::Value::Object(map) => Ok(Self::Structured(map)),
             other => Err(serde::de::Error::custom(format!(

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
+use ccagent_proto::json::Any;
 use ccagent_proto::mailbox as wire;
 use ccagent_proto::message::{Message, MessageKind, MessageState};
 use ccagent_proto::task::Receives;
@@ -388,7 +389,10 @@ pub fn view(row: &Row, state: MessageState) -> Message {
 
 /// The parsed form of a structured message.
 pub fn structured(kind: MessageKind, text: &str) -> Option<serde_json::Value> {
-    (kind != MessageKind::Text).then(|| serde_json::from_str(text).ok()).flatten()
+    if kind == MessageKind::Text {
+        return None;
+    }
+    serde_json::from_str(text).ok().map(|Any(data)| data)
 }
 
 fn iso(at: Millis) -> String {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
+use ccagent_proto::json::Any;
 use ccagent_proto::message as wire;
 use ccagent_proto::message::{Content, Delivered, DeliveryState, MessageKind, MessageSendResult, Route};
 use ccagent_proto::task::Receives;
@@ -368,9 +369,9 @@ fn unknown(to: &str, reachable: Vec<String>) -> Error {
 fn content(content: Content) -> Result<(String, MessageKind), Error> {
     let (text, r#type) = match content {
         Content::Text(text) => {
-            let r#type = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text)
+            let r#type = serde_json::from_str(&text)
                 .ok()
-                .and_then(|map| map.get("type").and_then(|value| value.as_str().map(str::to_owned)));
+                .and_then(|Any(data)| data.get("type").and_then(|value| value.as_str().map(str::to_owned)));
             (text, r#type)
         }
         Content::Structured(map) => {

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use ccagent_proto::json::Any;
 use ccagent_proto::task::{Task, TaskEventsParams, TaskEventsResult};
 use ccagent_proto::{Error, Kind};
 use serde_json::Value;
@@ -56,7 +57,8 @@ pub(crate) fn read(path: &Path, params: &TaskEventsParams) -> Result<TaskEventsR
 
 /// A row that is no JSON is shown as it stands, not left out.
 fn row(line: &[u8]) -> Value {
-    serde_json::from_slice(line).unwrap_or_else(|_| String::from_utf8_lossy(line.trim_ascii_end()).into())
+    let shown = || String::from_utf8_lossy(line.trim_ascii_end()).into();
+    serde_json::from_slice(line).map_or_else(|_| shown(), |Any(row)| row)
 }
 
 #[cfg(test)]

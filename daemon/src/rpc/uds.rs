@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ccagent_core::{Caller, Who};
+use ccagent_proto::json::Any;
 use ccagent_proto::message::{
     Content, Delivered, DeliveryState, ForeignMessage, MessageDeliverParams, MessageSendParams,
     MessageSendResult, Route,
@@ -101,7 +102,7 @@ async fn deliver(path: &Path, params: MessageDeliverParams) -> Result<Value, Err
     writer.write_all(format!("{request}\n").as_bytes()).await.map_err(|error| failed(path, &error))?;
     let mut lines = BufReader::new(reader.take(MAX_REPLY)).lines();
     while let Some(line) = lines.next_line().await.map_err(|error| failed(path, &error))? {
-        let Ok(mut reply) = serde_json::from_str::<Value>(&line) else { continue };
+        let Ok(Any(mut reply)) = serde_json::from_str(&line) else { continue };
         // It may say other things before its answer.
         if reply["id"] == 1 {
             return match reply.get("error") {

@@ -9,20 +9,27 @@ use ccagent_tests::skip::{is_root, skip};
 use ccagent_tests::{Daemon, Home};
 use serde_json::json;
 
-/// A small file system of its own, below a home.
-struct Mount<'a>(&'a Path);
+/// A small file system of its own. It has to be declared before the daemon on it, so that it goes after it.
+struct Disk(tempfile::TempDir);
 
-impl<'a> Mount<'a> {
-    fn new(path: &'a Path, options: &str) -> Option<Self> {
-        fs::create_dir_all(path).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path).output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(Self(path))
+impl Disk {
+    fn new(options: &str) -> Option<Self> {
+        let disk = Self(tempfile::Builder::new().prefix("ccd").tempdir_in("/tmp").unwrap());
+        let mut mount = Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(disk.0.path()).output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(disk)
+    }
+
+    fn home(&self) -> Home {
+        let mut home = Home::new();
+        home.state = self.0.path().to_owned();
+        home
     }
 }
 
-impl Drop for Mount<'_> {
+impl Drop for Disk {
     fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(self.0).status());
+        drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
     }
 }
 
@@ -32,12 +39,11 @@ async fn a_full_disk_ends_the_daemon_and_loses_nothing() {
     if !is_root() {
         return skip("making a small disk needs root");
     }
-    let home = Home::new();
-    let state = home.state.clone();
-    let Some(_mount) = Mount::new(&state, "size=48m,mode=0700") else {
+    let Some(disk) = Disk::new("size=48m,mode=0700") else {
         return skip("a small disk can't be mounted here");
     };
-    let mut daemon = Daemon::with().start_in(home);
+    let mut daemon = Daemon::with().start_in(disk.home());
+    let state = daemon.home.state.clone();
     let conn = daemon.connect().await;
     conn.ok("team.create", json!({ "name": "t" })).await;
     conn.ok("team.join", json!({ "teamName": "t", "name": "boss" })).await;
@@ -68,10 +74,10 @@ fn a_read_only_state_directory_is_refused() {
     if !is_root() {
         return skip("making a read-only disk needs root");
     }
-    let home = Home::new();
-    let Some(_mount) = Mount::new(&home.state, "ro,size=1m,mode=0700") else {
+    let Some(disk) = Disk::new("ro,size=1m,mode=0700") else {
         return skip("a read-only disk can't be mounted here");
     };
+    let home = disk.home();
     let ended = run(&mut home.command());
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains(home.state.to_str().unwrap()), "{}", ended.err);

@@ -111,7 +111,7 @@ async fn an_ended_task_is_resumed_under_its_id() {
         let task = &resumed["task"];
         assert_eq!((&task["id"], &task["attempt"]), (&before["id"], &json!(2)));
         assert_eq!((&task["command"], &task["description"]), (&before["command"], &before["description"]));
-        assert_eq!(task["prompt"], "again");
+        assert_eq!(conn.task(&id).await["prompt"], "again");
         if before["status"] == "killed" {
             conn.ok("task.stop", json!({ "taskId": id, "force": true })).await;
         }

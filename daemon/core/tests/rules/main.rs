@@ -1,6 +1,7 @@
 //! The rules of the core, noun by noun, over the calls of the contract and a clock of our own.
 
 #[cfg(test)]
+mod bounds;
 mod desk;
 #[cfg(test)]
 mod idempotency;

@@ -1,0 +1,55 @@
+//! The XML envelope of a notification: no text is fatal to its reader, and what is written is read as it was meant.
+
+#![no_main]
+
+use arbitrary::Arbitrary;
+use ccagent_core::notification::{Row, envelope};
+use ccagent_proto::task::TaskStatus;
+use ccagent_proto::{NotificationId, SessionId, TaskId};
+use libfuzzer_sys::fuzz_target;
+use uuid::Uuid;
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    summary: &'a str,
+    output_file: &'a str,
+    result: Option<&'a str>,
+    duration_ms: u64,
+    foreign: &'a str,
+}
+
+fuzz_target!(|input: Input<'_>| {
+    envelope::parse(input.foreign);
+    let row = row(&input);
+    let xml = envelope::write(&row);
+    for tag in ["<task-notification>", "</task-notification>"] {
+        assert_eq!(xml.matches(tag).count(), 1);
+    }
+    let parsed = envelope::parse(&xml);
+    assert_eq!(parsed.task_id, row.task.to_string());
+    assert_eq!(parsed.status, "completed");
+    assert_eq!(parsed.summary, input.summary.trim());
+    assert_eq!(parsed.output_file.as_deref(), Some(input.output_file.trim()));
+    assert_eq!(parsed.result.as_deref(), input.result.map(str::trim));
+    assert_eq!(parsed.usage.and_then(|usage| usage.duration_ms), Some(input.duration_ms));
+    // Another text around it changes nothing, unless an envelope begins or ends there.
+    if !input.foreign.contains("<task-notification>") && !input.foreign.ends_with('<') {
+        assert_eq!(envelope::parse(&format!("{}\n{xml}", input.foreign)), envelope::parse(&xml));
+    }
+});
+
+fn row(input: &Input<'_>) -> Row {
+    Row {
+        id: NotificationId(1),
+        task: TaskId(Uuid::from_u128(7)),
+        attempt: 1,
+        session: SessionId::main(),
+        status: TaskStatus::Completed,
+        summary: input.summary.to_owned(),
+        output_file: input.output_file.to_owned(),
+        output_bytes: 0,
+        result: input.result.map(Into::into),
+        duration_ms: input.duration_ms,
+        created_at: 0,
+    }
+}

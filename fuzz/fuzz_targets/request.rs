@@ -1,0 +1,61 @@
+//! A JSON text on its way to a method and back: read, taken apart as a batch, dispatched, its params understood.
+//!
+//! - Every answer is one JSON-RPC answer, or a batch of them.
+//! - A request with an id that can be held is answered under this id, and one without is not answered.
+//! - Params that were understood are understood in the same way when they are sent again.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use ccagentd::rpc::fuzz::Mirror;
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+
+static MIRROR: LazyLock<Mirror> = LazyLock::new(|| Mirror::new().expect("no two methods have one name"));
+
+fuzz_target!(|text: &[u8]| {
+    let answer = ask(text);
+    for answer in answer.iter().flat_map(one_or_many) {
+        assert_eq!(answer["jsonrpc"], "2.0");
+        assert!(answer.get("result").is_some() != answer.get("error").is_some(), "{answer}");
+        assert!(answer.get("id").is_some(), "{answer}");
+        understood_again(answer);
+    }
+    if let Ok(request) = serde_json::from_slice::<Value>(text) {
+        answered_as_due(&request, answer.as_ref());
+    }
+});
+
+fn ask(text: &[u8]) -> Option<Value> {
+    let answer = MIRROR.answer(text)?;
+    Some(serde_json::from_str(answer.get()).expect("an answer is JSON"))
+}
+
+fn one_or_many(answer: &Value) -> &[Value] {
+    answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice)
+}
+
+/// The mirror's answer has the method for a message, and the params in its data.
+fn understood_again(answer: &Value) {
+    let error = &answer["error"];
+    let Some(params) = error["data"].get("params") else { return };
+    let again = json!({ "jsonrpc": "2.0", "id": 1, "method": error["message"], "params": params });
+    let again = ask(again.to_string().as_bytes()).expect("a call is answered");
+    assert_eq!(again["error"]["data"]["params"], *params);
+}
+
+fn answered_as_due(request: &Value, answer: Option<&Value>) {
+    let Some(request) = request.as_object() else { return };
+    if request.get("jsonrpc") != Some(&json!("2.0")) || !request.get("method").is_some_and(Value::is_string) {
+        return;
+    }
+    match request.get("id") {
+        None => assert_eq!(answer, None, "a notification was answered"),
+        Some(id) => {
+            let answer = answer.expect("a call is answered");
+            let held = id.is_string() || id.is_null() || id.is_u64();
+            assert_eq!(answer["id"], if held { id.clone() } else { Value::Null });
+        }
+    }
+}
