@@ -33,6 +33,7 @@ use config::{Config, Live};
 use driver::{Clock, Driver, Handle};
 use facts::Facts;
 use hub::{Bounds, Hub};
+use socket::Bound;
 use runner::{Delegated, Runner, Settings};
 use store::Store;
 use vault::Vault;
@@ -68,11 +69,14 @@ fn record(config: &Config, row: Result<store::Row, store::StoreError>) -> anyhow
 pub async fn serve(
     live: Live,
     store: Store,
-    listener: UnixListener,
+    socket: (UnixListener, Bound),
     ready: ready::Ready,
 ) -> anyhow::Result<()> {
     let config = live.current();
     let store = Arc::new(store);
+    // Dropped before the store, whichever way this ends: while the store is locked no successor can have bound the
+    // socket's path, so what is removed there is ours.
+    let (listener, _bound) = socket;
     let core = restore(&config, &store)?;
     let epoch: Arc<str> = Uuid::new_v4().simple().to_string().into();
     let bounds = Bounds {

@@ -36,8 +36,9 @@ struct Args {
     #[arg(long)]
     check_config: bool,
     /// Move a broken store aside and import an export: the newest, or the named one.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", require_equals = true)]
-    restore: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "clap's shape of an option with or without a value")]
+    restore: Option<Option<PathBuf>>,
     /// An inherited descriptor that gets one line once the socket is served.
     #[arg(long, hide = true)]
     ready_fd: Option<u32>,
@@ -75,7 +76,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     log(&config, args.log_format)?;
     if let Some(export) = args.restore {
-        return restore(&config, &export);
+        return restore(&config, export.as_deref());
     }
 
     // A daemon keeps no directory busy; its own paths are absolute by now.
@@ -88,7 +89,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(OpenError::Locked { holder, .. }) => return held(&config, &ready, holder),
         Err(error) => return Err(error.into()),
     };
-    let (listener, bound) = socket::listen(&config.socket)?;
+    let socket = socket::listen(&config.socket)?;
     // Orphans of an agent whose shim was killed come to us, not to the machine's first process.
     nix::sys::prctl::set_child_subreaper(true).context("becoming a sub-reaper")?;
     // One thread: a call passes from its connection to the driver and back without waking another. What blocks is
@@ -99,9 +100,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     tracing::info!(socket = %config.socket.display(), state = %config.state_dir.display(), "serving");
-    let ended = runtime.block_on(serve(Live::new(flags, config), store, listener, ready));
+    let ended = runtime.block_on(serve(Live::new(flags, config), store, socket, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    drop(bound);
     ended.map(|()| ExitCode::SUCCESS)
 }
 
@@ -131,9 +131,8 @@ fn held(config: &Config, ready: &Ready, holder: Option<u32>) -> anyhow::Result<E
     )
 }
 
-fn restore(config: &Config, export: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let named = Some(export).filter(|path| !path.as_os_str().is_empty());
-    let restored = store::restore(&config.state_dir, named)?;
+fn restore(config: &Config, export: Option<&std::path::Path>) -> anyhow::Result<ExitCode> {
+    let restored = store::restore(&config.state_dir, export)?;
     let moved =
         restored.moved.map_or_else(String::new, |path| format!("; the old store is in {}", path.display()));
     tracing::info!("restored {} lines of {}{moved}", restored.lines, restored.export.display());

@@ -50,17 +50,34 @@ pub enum SocketError {
     },
 }
 
-/// A bound socket whose file goes with it.
+/// A bound socket whose file goes with it; a file that another daemon put in its place stays.
 #[derive(Debug)]
 pub struct Bound {
-    path: Option<PathBuf>,
+    file: Option<SocketFile>,
+}
+
+/// The very file that a socket was bound to.
+#[derive(Debug, PartialEq, Eq)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> io::Result<Self> {
+        let metadata = fs::symlink_metadata(path)?;
+        Ok(Self { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino() })
+    }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
+        if let Some(file) = &self.file
+            && SocketFile::at(&file.path).is_ok_and(|now| now == *file)
+        {
             // The file may be gone; there is nobody to tell.
-            drop(fs::remove_file(path));
+            drop(fs::remove_file(&file.path));
         }
     }
 }
@@ -72,7 +89,7 @@ impl Drop for Bound {
 pub fn listen(path: &Path) -> Result<(UnixListener, Bound), SocketError> {
     let failed = |source| SocketError::Io { path: path.to_owned(), source };
     if let Some(listener) = listenfd::ListenFd::from_env().take_unix_listener(0).map_err(failed)? {
-        return Ok((listener, Bound { path: None }));
+        return Ok((listener, Bound { file: None }));
     }
     let len = path.as_os_str().len();
     if len > PATH_MOST {
@@ -86,7 +103,8 @@ pub fn listen(path: &Path) -> Result<(UnixListener, Bound), SocketError> {
     let bound = UnixListener::bind(path);
     umask(before);
     let listener = bound.map_err(failed)?;
-    Ok((listener, Bound { path: Some(path.to_owned()) }))
+    let file = SocketFile::at(path).map_err(failed)?;
+    Ok((listener, Bound { file: Some(file) }))
 }
 
 /// Makes the directory, or checks the one that is there. Only a directory named `ccagent…` has to be private: a
@@ -141,6 +159,19 @@ mod tests {
         assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
         drop(bound);
         assert!(!path.exists());
+    }
+
+    /// J117: what a successor bound at the same path is not the old daemon's to remove.
+    #[test]
+    fn the_socket_of_a_successor_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let (_listener, bound) = listen(&path).unwrap();
+        // Bound before the first file goes, so that it can't get the same inode again.
+        let _successor = UnixListener::bind(dir.path().join("y.sock")).unwrap();
+        fs::rename(dir.path().join("y.sock"), &path).unwrap();
+        drop(bound);
+        assert!(path.exists());
     }
 
     /// J117: a stale socket is replaced, a live one is not, and a file that is no socket stays.

@@ -32,8 +32,8 @@ fuzz_target!(|input: Input<'_>| {
     assert_eq!(parsed.output_file.as_deref(), Some(input.output_file.trim()));
     assert_eq!(parsed.result.as_deref(), input.result.map(str::trim));
     assert_eq!(parsed.usage.and_then(|usage| usage.duration_ms), Some(input.duration_ms));
-    // Another text around it changes nothing, unless an envelope begins or ends there.
-    if !input.foreign.contains("<task-notification>") && !input.foreign.ends_with('<') {
+    // A text before it changes nothing, unless an envelope begins there.
+    if !input.foreign.contains("<task-notification>") {
         assert_eq!(envelope::parse(&format!("{}\n{xml}", input.foreign)), envelope::parse(&xml));
     }
 });

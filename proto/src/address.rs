@@ -11,9 +11,7 @@ pub fn path_of(address: &str) -> Result<PathBuf, String> {
     if path.is_absolute() {
         Ok(path.to_owned())
     } else {
-        Err(format!(
-            "{address:?} is no socket address: an absolute path or uds:<absolute path> is"
-        ))
+        Err(format!("{address:?} is no socket address: an absolute path or uds:<absolute path> is"))
     }
 }
 

@@ -160,11 +160,7 @@ pub struct Error {
 impl Error {
     /// An error of a kind with its sentence.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            data: Map::new(),
-        }
+        Self { kind, message: message.into(), data: Map::new() }
     }
 
     /// Adds one key of detail.
@@ -214,11 +210,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Kind::ALL.len());
-        let mut own: Vec<_> = Kind::ALL
-            .iter()
-            .map(|kind| kind.code())
-            .filter(|code| *code > 0)
-            .collect();
+        let mut own: Vec<_> = Kind::ALL.iter().map(|kind| kind.code()).filter(|code| *code > 0).collect();
         let count = own.len();
         own.sort_unstable();
         own.dedup();
@@ -228,9 +220,7 @@ mod tests {
     /// The wire object has the kind and the retry hint beside the detail.
     #[test]
     fn data_names_kind_and_retry() {
-        let data = Error::new(Kind::RecipientUnknown, "nobody")
-            .with("reachable", vec!["a"])
-            .wire_data();
+        let data = Error::new(Kind::RecipientUnknown, "nobody").with("reachable", vec!["a"]).wire_data();
         assert_eq!(
             Value::from(data),
             serde_json::json!({ "kind": "recipientUnknown", "retryable": false, "reachable": ["a"] })

@@ -40,14 +40,8 @@ impl FromStr for TaskId {
     type Err = BadId;
 
     fn from_str(text: &str) -> Result<Self, BadId> {
-        let bad = || BadId {
-            expected: "agent_ and a hyphenated UUID",
-            given: text.to_owned(),
-        };
-        let rest = text
-            .strip_prefix("agent_")
-            .filter(|rest| rest.len() == 36)
-            .ok_or_else(bad)?;
+        let bad = || BadId { expected: "agent_ and a hyphenated UUID", given: text.to_owned() };
+        let rest = text.strip_prefix("agent_").filter(|rest| rest.len() == 36).ok_or_else(bad)?;
         Uuid::try_parse(rest).map(Self).map_err(|_| bad())
     }
 }
@@ -177,13 +171,7 @@ mod tests {
     fn only_agent_and_a_hyphenated_uuid_is_a_task_id() {
         let id = TaskId(Uuid::from_u128(7));
         assert_eq!(id.to_string().parse::<TaskId>(), Ok(id));
-        for bad in [
-            "",
-            "agent_",
-            "agent_7",
-            "agent_00000000000000000000000000000007",
-            "msg_1",
-        ] {
+        for bad in ["", "agent_", "agent_7", "agent_00000000000000000000000000000007", "msg_1"] {
             assert!(bad.parse::<TaskId>().is_err(), "{bad}");
         }
     }

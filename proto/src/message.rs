@@ -101,9 +101,7 @@ impl<'de> Deserialize<'de> for Content {
         match crate::json::Any::deserialize(deserializer)?.0 {
             serde_json::Value::String(text) => Ok(Self::Text(text)),
             serde_json::Value::Object(map) => Ok(Self::Structured(map)),
-            other => Err(serde::de::Error::custom(format!(
-                "expected a text or an object, not {other}"
-            ))),
+            other => Err(serde::de::Error::custom(format!("expected a text or an object, not {other}"))),
         }
     }
 }

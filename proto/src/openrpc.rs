@@ -34,14 +34,8 @@ pub fn document() -> Value {
 /// The names of all methods and subscriptions, sorted; the names that end subscriptions are not among them.
 pub fn names() -> Vec<String> {
     let document = document();
-    let methods = document["methods"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    methods
-        .iter()
-        .filter_map(|method| method["name"].as_str().map(str::to_owned))
-        .collect()
+    let methods = document["methods"].as_array().map(Vec::as_slice).unwrap_or_default();
+    methods.iter().filter_map(|method| method["name"].as_str().map(str::to_owned)).collect()
 }
 
 fn discover() -> Value {
@@ -56,12 +50,7 @@ fn discover() -> Value {
 
 fn call<M: Method>(generator: &mut SchemaGenerator) -> Value {
     let params = params::<M::Params>(generator);
-    entry(
-        M::NAME,
-        M::SUMMARY,
-        &params,
-        &generator.subschema_for::<M::Result>().into(),
-    )
+    entry(M::NAME, M::SUMMARY, &params, &generator.subschema_for::<M::Result>().into())
 }
 
 fn subscription<S: Subscription>(generator: &mut SchemaGenerator) -> Value {
@@ -88,12 +77,8 @@ fn entry(name: &str, summary: &str, params: &[Value], result: &Value) -> Value {
 /// One OpenRPC content descriptor a property of the params object.
 fn params<P: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
     let schema = Value::from(P::json_schema(generator));
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();
     };

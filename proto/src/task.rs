@@ -1,14 +1,21 @@
 //! Tasks: entries of the registry, and the calls that read, follow, steer and end them.
 
+mod output;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::Millis;
 use crate::id::{SessionId, TaskId};
 use crate::runner::Runner;
-use crate::{Millis, Subscription};
+
+pub use output::{
+    OutputItem, OutputSource, OutputStream, TaskFollow, TaskFollowParams, TaskOutputParams, TaskOutputResult,
+    TaskResizeParams, TaskWriteParams,
+};
 
 /// What a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -52,10 +59,7 @@ pub enum TaskStatus {
 impl TaskStatus {
     /// Whether nothing runs any more.
     pub const fn is_done(self) -> bool {
-        matches!(
-            self,
-            Self::Completed | Self::Failed | Self::Killed | Self::Interrupted
-        )
+        matches!(self, Self::Completed | Self::Failed | Self::Killed | Self::Interrupted)
     }
 
     /// The word on the wire.
@@ -432,141 +436,6 @@ pub struct TaskWaitResult {
     pub tasks: Vec<Task>,
     /// Whether the time ran out first.
     pub timed_out: bool,
-}
-
-/// Which of a program's streams is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OutputStream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
-/// Params of `task.output`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskOutputParams {
-    /// The task.
-    pub task_id: String,
-    /// Read from this byte; 0 when absent.
-    pub offset: Option<u64>,
-    /// Or the last so many lines.
-    pub tail_lines: Option<u32>,
-    /// Or what was written since then.
-    pub since_at: Option<Millis>,
-    /// Only one stream; both in order of arrival when absent.
-    pub stream: Option<OutputStream>,
-    /// At most so many bytes; 1 MiB when absent.
-    pub max_bytes: Option<u64>,
-    /// Wait until there is something new or the task is done.
-    pub block: Option<bool>,
-    /// The longest wait.
-    pub timeout_ms: Option<Millis>,
-}
-
-/// Result of `task.output`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskOutputResult {
-    /// The output, where it is UTF-8.
-    pub text: Option<String>,
-    /// The output, where it is not.
-    pub base64: Option<String>,
-    /// The byte after what was read.
-    pub next_offset: u64,
-    /// Where the task stands.
-    pub status: TaskStatus,
-    /// Whether output was dropped at a limit.
-    pub truncated: bool,
-}
-
-/// Params of the subscription `task.follow`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskFollowParams {
-    /// The task.
-    pub task_id: String,
-    /// Begin at this byte; at the end when both are absent.
-    pub offset: Option<u64>,
-    /// Or with the last so many lines.
-    pub tail_lines: Option<u32>,
-}
-
-/// The subscription to a task's output; its last item has `done`.
-#[derive(Debug)]
-pub struct TaskFollow;
-
-/// Where a piece of output came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OutputSource {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-    /// A terminal, which has only one stream.
-    Pty,
-}
-
-/// One piece of followed output.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OutputItem {
-    /// The output, where it is UTF-8.
-    pub text: Option<String>,
-    /// The output, where it is not.
-    pub base64: Option<String>,
-    /// The stream that all of it came from, where that is known.
-    pub stream: Option<OutputSource>,
-    /// The byte after it.
-    pub next_offset: u64,
-    /// Where the task stands.
-    pub status: TaskStatus,
-    /// Set on the last item: the task is done and all was sent.
-    pub done: Option<bool>,
-}
-
-impl Subscription for TaskFollow {
-    const NAME: &'static str = "task.follow";
-    const UNSUBSCRIBE: &'static str = "task.unfollow";
-    const NOTIFICATION: &'static str = "output";
-    const SUMMARY: &'static str = "Follows a task's output.";
-    type Params = TaskFollowParams;
-    type Item = OutputItem;
-}
-
-/// Params of `task.write`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskWriteParams {
-    /// The task.
-    pub task_id: String,
-    /// What is written to its standard input.
-    #[serde(default)]
-    pub text: String,
-    /// The same for bytes that are not UTF-8; written after `text`.
-    pub base64: Option<String>,
-    /// Close the input afterwards.
-    pub eof: Option<bool>,
-}
-
-/// Params of `task.resize`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskResizeParams {
-    /// The task.
-    pub task_id: String,
-    /// Columns of its terminal.
-    pub cols: u16,
-    /// Rows of its terminal.
-    pub rows: u16,
 }
 
 /// Params of `task.stop`.

@@ -111,18 +111,21 @@ pub struct Builder {
 
 impl Builder {
     /// With lines of `config.toml`.
+    #[must_use]
     pub fn config(mut self, lines: &str) -> Self {
         self.config.push_str(lines);
         self
     }
 
     /// With a variable.
+    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Under a shell that runs this first, such as `ulimit -n 64`.
+    #[must_use]
     pub fn after(mut self, shell: &str) -> Self {
         self.before = Some(shell.to_owned());
         self

@@ -31,4 +31,4 @@ pub use raw::Raw;
 pub use skip::skip;
 
 /// How long anything may take on a machine that is busy; a wait that is longer is a failure.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);

@@ -76,8 +76,7 @@ impl Raw {
 
     /// The next frame in LSP framing; `None` at the end.
     pub fn frame(&mut self) -> Option<Value> {
-        let length = self.headers()?;
-        let mut bytes = vec![0; length.expect("a Content-Length")];
+        let mut bytes = vec![0; self.length()?];
         self.stream.read_exact(&mut bytes).unwrap();
         Some(serde_json::from_slice(&bytes).unwrap())
     }
@@ -88,7 +87,7 @@ impl Raw {
         self.send(format!("{head}Content-Length: {}\r\n\r\n{text}", text.len()));
         let mut status = String::new();
         self.stream.read_line(&mut status).unwrap();
-        let mut bytes = vec![0; self.headers().expect("headers").unwrap_or(0)];
+        let mut bytes = vec![0; self.length().expect("headers")];
         self.stream.read_exact(&mut bytes).unwrap();
         (status.trim_end().to_owned(), String::from_utf8(bytes).unwrap())
     }
@@ -104,9 +103,9 @@ impl Raw {
         bytes
     }
 
-    /// Reads headers to the empty line; the length that they give. `None` at the end.
-    fn headers(&mut self) -> Option<Option<usize>> {
-        let mut length = None;
+    /// Reads headers to the empty line; the length that they give. `None` at the end of the stream.
+    fn length(&mut self) -> Option<usize> {
+        let mut length = 0;
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line).unwrap() == 0 {
@@ -114,7 +113,7 @@ impl Raw {
             }
             let Some((name, value)) = line.trim_end().split_once(':') else { return Some(length) };
             if name.eq_ignore_ascii_case("content-length") {
-                length = Some(value.trim().parse().unwrap());
+                length = value.trim().parse().unwrap();
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::table::Stored;
 /// A key that was used, with the answer that it got.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// The caller's identity, and the key.
+    /// The hash of the caller's identity and the key.
     pub id: String,
     /// Rises with every key: the oldest go first.
     pub seq: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Use {
 }
 
 impl Core {
-    /// Looks a key up: `Ok(Err(answer))` when the call was made before.
+    /// Looks a key up, for the calls that take one.
     ///
     /// # Errors
     /// `idempotencyConflict` when it was made with other params.
@@ -58,7 +58,8 @@ impl Core {
             return Err(Error::new(Kind::InvalidParams, "idempotencyKey has 1 to 256 bytes")
                 .with("path", "idempotencyKey"));
         }
-        let id = format!("{}/{key}", identity(caller));
+        // A hash: whatever bytes a key has, they can be stored.
+        let id = blake3::hash(format!("{}/{key}", identity(caller)).as_bytes()).to_hex().to_string();
         let params = blake3::hash(params.as_bytes()).to_hex().to_string();
         match self.keys.get(&id) {
             None => Ok(Some(Seen::New(Use { id, params }))),

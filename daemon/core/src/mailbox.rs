@@ -31,6 +31,9 @@ use crate::session;
 use crate::table::Stored;
 use crate::task;
 
+/// Bytes of text in one page of messages at most.
+const PAGE_BYTES: u64 = 8 << 20;
+
 /// Whose mailbox it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -235,7 +238,12 @@ impl Core {
     ) -> Result<wire::MailboxReadResult, Error> {
         let address = self.address(caller, params.team_name.as_deref(), params.agent.as_deref())?;
         let rows = self.mail.ids(&address.mailbox).filter_map(|id| self.messages.get(&id));
-        let (rows, next_cursor) = page::cut(rows, params.limit, params.cursor.as_deref(), |row| row.id)?;
+        let (rows, mut next_cursor) = page::cut(rows, params.limit, params.cursor.as_deref(), |row| row.id)?;
+        let ids = self.within_bytes(rows.iter().map(|row| row.id).collect());
+        if ids.len() < rows.len() {
+            next_cursor = ids.last().map(ToString::to_string);
+        }
+        let rows = rows.into_iter().take(ids.len());
         let messages = rows.into_iter().map(|row| self.message_view(row)).collect();
         Ok(wire::MailboxReadResult { messages, next_cursor })
     }
@@ -255,6 +263,7 @@ impl Core {
             .filter(|id| !self.live.handed.contains_key(id))
             .take(most)
             .collect();
+        let ids = self.within_bytes(ids);
         for id in &ids {
             self.live.handed.insert(*id, caller.conn);
             mail_event(cx, &address, "mail.delivered", json!({ "messageId": id }));
@@ -262,6 +271,18 @@ impl Core {
         let rows = ids.iter().filter_map(|id| self.messages.get(id));
         let messages = rows.map(|row| self.message_view(row)).collect();
         Ok(wire::MailboxReadResult { messages, next_cursor: None })
+    }
+
+    /// As many of some messages as an answer can hold, and one at least.
+    fn within_bytes(&self, mut ids: Vec<MessageId>) -> Vec<MessageId> {
+        let mut bytes = 0;
+        let fits = ids.iter().take_while(|id| {
+            bytes += self.messages.get(id).map_or(0, |row| row.text.len());
+            bytes <= PAGE_BYTES
+        });
+        let count = fits.count().max(1);
+        ids.truncate(count);
+        ids
     }
 
     /// Takes messages for good; acknowledging one again changes nothing.

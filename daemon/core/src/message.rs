@@ -340,8 +340,9 @@ impl Core {
             Who::Agent(id) => match self.tasks.get(id) {
                 Some(row) => match (&row.name, &row.team) {
                     (Some(name), Some(of)) => member(name, of),
-                    (Some(name), None) => name.clone(),
-                    (None, _) => row.id.to_string().into(),
+                    // Inside a team a bare name is a member's: whoever is none shows as what it is (A17).
+                    (Some(name), None) if team.is_none() => name.clone(),
+                    (Some(_), None) | (None, _) => row.id.to_string().into(),
                 },
                 None => id.to_string().into(),
             },

@@ -72,11 +72,12 @@ impl Core {
         };
         // A session that was closed meanwhile has no reader: `main` takes over.
         let session = self.sessions.get(&task.session).map_or_else(SessionId::main, |row| row.id.clone());
+        let moved = session != task.session;
         let mut row = Row {
             id: NotificationId(0),
             task: id,
             attempt: task.attempt,
-            session,
+            session: session.clone(),
             status: outcome.status(),
             summary: summary(task, outcome.status()),
             output_file: task.output_file(&self.limits.state_dir),
@@ -93,6 +94,9 @@ impl Core {
         self.notifications.insert(cx, row);
         self.tasks.update(cx, id, |task| task.notified = true);
         self.task_event(cx, id, Topic::Notification, "notification.queued", data.clone());
+        if moved {
+            notices_moved(cx, session);
+        }
         self.task_event(cx, id, Topic::Sdk, "task_notification", data);
     }
 
@@ -199,6 +203,7 @@ impl Core {
         for id in ids {
             self.notifications.update(cx, &id, |row| row.session = SessionId::main());
         }
+        notices_moved(cx, SessionId::main());
         self.forward(cx, &mailbox(session), &mailbox(&SessionId::main()));
     }
 
@@ -246,4 +251,11 @@ fn summary(task: &Task, status: TaskStatus) -> String {
         Some(error) => format!("Agent \"{name}\" {verb}: {}", error.message),
         None => format!("Agent \"{name}\" {verb}"),
     }
+}
+
+/// Tells a session's readers that it has notices of another one's tasks (B25).
+fn notices_moved(cx: &mut Cx<'_>, session: SessionId) {
+    let data = json!({ "sessionId": session });
+    let about = About { session: Some(session), ..About::default() };
+    cx.event(Topic::Notification, "notification.moved", about, data);
 }

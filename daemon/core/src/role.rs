@@ -34,8 +34,28 @@ impl Core {
         }
     }
 
-    /// Calls that only an operator makes; the others check what they touch.
+    /// Whether an identity still holds: an agent while its run lasts, a member while its connection is the one that
+    /// joined under the name (A14). Joining itself needs only the token.
+    fn holds(&self, caller: &Caller, request: &Request) -> Result<(), Error> {
+        match &caller.who {
+            Who::Operator => Ok(()),
+            Who::Agent(id) if self.tasks.get(id).is_some_and(Task::holds_slot) => Ok(()),
+            Who::Agent(_) => Err(self.refusal(caller, "a call of an agent whose run is over", "operator")),
+            Who::Member { .. } if matches!(request, Request::TeamJoin(_)) => Ok(()),
+            Who::Member { team, name } => {
+                let seat = self.live.present.get(&(team.clone(), name.clone()));
+                if seat.is_some_and(|seen| seen.conn == Some(caller.conn)) {
+                    Ok(())
+                } else {
+                    Err(crate::team::no_member())
+                }
+            }
+        }
+    }
+
+    /// Whether the caller is who it was, and may make this call at all; the rest depends on what it touches.
     pub(crate) fn admit(&self, caller: &Caller, request: &Request) -> Result<(), Error> {
+        self.holds(caller, request)?;
         match request {
             Request::SessionOpen(_)
             | Request::SessionList(_)

@@ -69,7 +69,9 @@ impl Core {
                 _ => Ok(own),
             };
         }
-        let id = named.or(caller.session.as_ref()).cloned().unwrap_or_default();
+        // A session that was closed meanwhile is nobody's default any more.
+        let opened = caller.session.as_ref().filter(|id| self.sessions.get(id).is_some());
+        let id = named.or(opened).cloned().unwrap_or_default();
         self.session(&id)?;
         Ok(id)
     }

@@ -316,6 +316,9 @@ impl Core {
         let current = self.teams.get(&team.to_string()).and_then(|row| row.member(&name));
         if current.is_some_and(|member| member.task == Some(id)) {
             self.change_member(cx, &team, &name, |member, _| member.ended = ended);
+            if ended {
+                self.unseat(cx, &team, &name);
+            }
         }
     }
 
@@ -437,7 +440,7 @@ fn key(team: &str, name: &str) -> (Arc<str>, Arc<str>) {
     (team.into(), name.into())
 }
 
-fn no_member() -> Error {
+pub(crate) fn no_member() -> Error {
     Error::new(Kind::NoMember, "this connection is no member of a team: join one")
 }
 

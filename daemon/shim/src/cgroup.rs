@@ -12,10 +12,37 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags, fstatfs, openat, statfs};
+use rustix::{
+    fs::{Mode, OFlags, fstatfs, openat, statfs},
+    io::Errno,
+};
 
 /// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
 const MAGIC: i64 = 0x6367_7270;
+
+/// Whether a cgroup has members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Population {
+    /// It has.
+    Some,
+    /// It has none, or is not there any more, which the kernel allows only to one without members.
+    None,
+    /// It could not be read: that is not the same as none.
+    Unknown,
+}
+
+fn population(events: io::Result<impl AsRef<str>>) -> Population {
+    let says = |events: &str, line: &str| events.lines().any(|other| other == line);
+    match events {
+        Ok(events) if says(events.as_ref(), "populated 0") => Population::None,
+        Ok(events) if says(events.as_ref(), "populated 1") => Population::Some,
+        Ok(_) => Population::Unknown,
+        Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT | Errno::NODEV) => Population::None,
+            _ => Population::Unknown,
+        },
+    }
+}
 
 /// An agent's cgroup.
 #[derive(Debug)]
@@ -51,11 +78,10 @@ impl Cgroup {
     }
 
     /// Whether it has members; a change makes [`Cgroup::changes`] poll as exceptional.
-    pub(crate) fn is_populated(&self) -> io::Result<bool> {
+    pub(crate) fn population(&self) -> Population {
         // Through the descriptor that is polled: reading it is what arms it again.
         let mut text = [0; 256];
-        let read = self.events.read_at(&mut text, 0)?;
-        Ok(String::from_utf8_lossy(&text[..read]).lines().any(|line| line == "populated 1"))
+        population(self.events.read_at(&mut text, 0).map(|read| String::from_utf8_lossy(&text[..read])))
     }
 
     /// Whether the kernel killed a member for want of memory.
@@ -87,4 +113,22 @@ fn own_directory(path: &Path) -> io::Result<Option<PathBuf>> {
 #[expect(clippy::useless_conversion, reason = "the field's type differs between architectures")]
 fn magic(stat: rustix::fs::StatFs) -> i64 {
     stat.f_type.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I6: only a cgroup that says so, or that is gone, has no members.
+    #[test]
+    fn an_unreadable_cgroup_is_not_an_empty_one() {
+        let failed = |errno: Errno| population(Err::<&str, _>(errno.into()));
+        assert_eq!(failed(Errno::NODEV), Population::None);
+        assert_eq!(failed(Errno::NOENT), Population::None);
+        assert_eq!(failed(Errno::MFILE), Population::Unknown);
+        assert_eq!(failed(Errno::IO), Population::Unknown);
+        assert_eq!(population(Ok("populated 0\nfrozen 0\n")), Population::None);
+        assert_eq!(population(Ok("populated 1\nfrozen 0\n")), Population::Some);
+        assert_eq!(population(Ok("")), Population::Unknown);
+    }
 }

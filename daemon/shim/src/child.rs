@@ -10,6 +10,7 @@ use std::{
 };
 
 use ccagent_shim::{
+    files,
     index::Stream,
     tree::{self, Process},
     wire::{StartErrorKind, StartFailure, StartSpec, StdinKind},
@@ -117,8 +118,9 @@ fn command(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Command, StartFa
     };
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(&spec.env);
-    // By these the daemon finds the tree of a shim that was killed.
-    command.env(tree::TASK_ID, &spec.task_id).env(tree::MARK, &spec.token);
+    // By these the daemon finds the tree of a shim that was killed. The token itself stays with us: who has it may
+    // take the daemon's place on the control socket.
+    command.env(tree::TASK_ID, &spec.task_id).env(tree::MARK, files::token_hash(&spec.token));
     let procs = cgroup.map(Cgroup::procs).transpose().map_err(|error| other("cgroup", &error))?;
     let controlling = spec.stdin == StdinKind::Pty;
     let limits = [

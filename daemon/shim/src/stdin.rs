@@ -62,6 +62,11 @@ impl Stdin {
         self.last_seq
     }
 
+    /// The last request that waits.
+    pub(crate) fn waiting_seq(&self) -> Option<u64> {
+        self.queue.back().map(|chunk| chunk.seq)
+    }
+
     /// What to poll for room, while something waits for it.
     pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
         match &self.target {

@@ -31,7 +31,7 @@ use rustix::{
 
 use crate::{
     attempt::Attempt,
-    cgroup::Cgroup,
+    cgroup::{Cgroup, Population},
     child::Terminal,
     control::{Control, Seat},
     launch::Parts,
@@ -45,6 +45,8 @@ use crate::{
 const SIGNAL_GRACE: Duration = Duration::from_secs(10);
 /// How long the last line may wait for a client that reads slowly.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Until a cgroup that could not be read is read again.
+const CGROUP_AGAIN: Duration = Duration::from_secs(1);
 /// Most bytes read of one stream after the tree is gone: what a pipe can hold.
 const LAST_WORDS: u64 = 1 << 20;
 
@@ -75,6 +77,7 @@ pub(crate) struct Supervisor {
     cgroup: Option<Cgroup>,
     stop: Stop,
     childless: bool,
+    population: Population,
 }
 
 impl Supervisor {
@@ -95,6 +98,7 @@ impl Supervisor {
             cgroup: parts.cgroup,
             stop,
             childless: false,
+            population: Population::Unknown,
         }
     }
 
@@ -120,9 +124,11 @@ impl Supervisor {
         self.finish()
     }
 
-    fn is_over(&self) -> bool {
-        // A cgroup that can't be read (removed under us) has no member.
-        self.childless && !self.cgroup.as_ref().is_some_and(|cgroup| cgroup.is_populated().unwrap_or(false))
+    fn is_over(&mut self) -> bool {
+        if self.childless {
+            self.population = self.cgroup.as_ref().map_or(Population::None, Cgroup::population);
+        }
+        self.childless && self.population == Population::None
     }
 
     fn wait_for_next(&self) -> io::Result<Vec<Wake>> {
@@ -131,8 +137,7 @@ impl Supervisor {
             .into_iter()
             .map(|(wake, fd, flags)| (wake, PollFd::from_borrowed_fd(fd, flags)))
             .unzip();
-        let left = self.stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let timeout = self.patience().and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
@@ -140,6 +145,15 @@ impl Supervisor {
         }
         let ready = fds.iter().zip(wakes).filter(|(fd, _)| !fd.revents().is_empty());
         Ok(ready.map(|(_, wake)| wake).collect())
+    }
+
+    /// How long to wait when nothing happens: up to the end of a grace, or up to the next try at an unreadable cgroup.
+    fn patience(&self) -> Option<Duration> {
+        let left = self.stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // As it was last read: one more reading here would use up the change that the wait is for.
+        let unknown = self.childless && self.population == Population::Unknown;
+        let again = unknown.then_some(CGROUP_AGAIN);
+        left.into_iter().chain(again).min()
     }
 
     fn interests(&self) -> Vec<(Wake, BorrowedFd<'_>, PollFlags)> {
@@ -248,6 +262,7 @@ impl Supervisor {
             output_error: self.sink.error().map(str::to_owned),
             descendants: self.living(),
             stdin_seq: self.stdin.last_seq(),
+            stdin_waiting: self.stdin.waiting_seq(),
             stopping: self.stop.is_asked(),
         }
     }

@@ -34,9 +34,19 @@ pub fn descendant_stats(pid: i32) -> io::Result<Vec<Stat>> {
     Ok(below(&stat::all()?, &[pid]))
 }
 
-/// The children of a process, those that ended and were not waited for included.
+/// The children of a process, those that ended and were not waited for included; an error when not all could be read.
 pub fn children(pid: i32) -> io::Result<Vec<Stat>> {
-    Ok(stat::all()?.into_iter().filter(|stat| stat.parent == pid).collect())
+    Ok(stat::every()?.into_iter().filter(|stat| stat.parent == pid).collect())
+}
+
+/// These processes and the living ones below them; an error when not all could be read.
+pub fn with_descendants(roots: &[Process]) -> io::Result<Vec<Process>> {
+    let all = stat::every()?;
+    let same = |root: &&Process| all.iter().any(|stat| stat.process() == **root && !stat.ended);
+    let pids: Vec<i32> = roots.iter().filter(same).map(|root| root.pid).collect();
+    let mut found: Vec<Process> = roots.iter().filter(same).copied().collect();
+    found.extend(below(&all, &pids).iter().map(Stat::process));
+    Ok(found)
 }
 
 /// Walks down from some roots in one reading of `/proc`.

@@ -103,9 +103,10 @@ pub(crate) async fn grouped_append(directory: &Path, writers: usize, time: Durat
             let bytes: Vec<u8> = group.iter().flat_map(|(record, _)| record).copied().collect();
             file.write_all(&bytes)?;
             file.sync_data()?;
-            group.into_iter().for_each(|(_, done)| {
+            for (_, done) in group {
+                // A writer whose time is over does not listen any more.
                 done.send(()).ok();
-            });
+            }
         }
         Ok(())
     });

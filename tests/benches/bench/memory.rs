@@ -92,7 +92,13 @@ async fn shims(bench: &mut Bench, client: &mut Line) -> Result<()> {
     }
     let total = shares.into_iter().map(Memory::share).sum::<Result<u64>>()?;
     client.call("task.stopAll", &json!({})).await?;
-    add(bench, &format!("proportional share of a shim, {SHIMS} of them"), stats::mib(total) / 10.0, 1.0, "");
+    add(
+        bench,
+        &format!("proportional share of a shim, {SHIMS} of them"),
+        stats::mib(total / SHIMS as u64),
+        1.0,
+        "",
+    );
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 pub(crate) struct Line {
     reader: BufReader<OwnedReadHalf>,
     writer: OwnedWriteHalf,
-    line: Vec<u8>,
+    last: Vec<u8>,
 }
 
 impl Line {
@@ -22,13 +22,13 @@ impl Line {
     pub(crate) async fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket).await.with_context(|| socket.display().to_string())?;
         let (reader, writer) = stream.into_split();
-        Ok(Self { reader: BufReader::with_capacity(64 << 10, reader), writer, line: Vec::new() })
+        Ok(Self { reader: BufReader::with_capacity(64 << 10, reader), writer, last: Vec::new() })
     }
 
     /// Makes a call and gives its result.
     pub(crate) async fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
         self.round(&request(method, params)).await?;
-        let mut answer: Value = serde_json::from_slice(&self.line)?;
+        let mut answer: Value = serde_json::from_slice(&self.last)?;
         match answer.get_mut("result") {
             Some(result) => Ok(result.take()),
             None => bail!("{method}: {answer}"),
@@ -43,15 +43,15 @@ impl Line {
 
     /// The next line.
     pub(crate) async fn next(&mut self) -> Result<&[u8]> {
-        self.line.clear();
-        let read = self.reader.read_until(b'\n', &mut self.line).await?;
+        self.last.clear();
+        let read = self.reader.read_until(b'\n', &mut self.last).await?;
         anyhow::ensure!(read > 0, "the other end hung up");
-        anyhow::ensure!(!self.line.starts_with(br#"{"jsonrpc":"2.0","id":1,"error""#), "{}", self.text());
-        Ok(&self.line)
+        anyhow::ensure!(!self.last.starts_with(br#"{"jsonrpc":"2.0","id":1,"error""#), "{}", self.text());
+        Ok(&self.last)
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.line).into_owned()
+        String::from_utf8_lossy(&self.last).into_owned()
     }
 
     /// Times so many rounds of the same line.
@@ -77,7 +77,7 @@ impl Line {
             }
             let read = self.reader.read(&mut buffer).await?;
             anyhow::ensure!(read > 0, "the other end hung up");
-            let answers = buffer[..read].iter().filter(|byte| **byte == b'\n').count();
+            let answers = buffer[..read].split(|byte| *byte == b'\n').count() - 1;
             (got, room) = (got + answers, room + answers);
         }
         Ok(began.elapsed())

@@ -102,8 +102,8 @@ async fn a_terminal_can_be_resized() {
     let id = conn.spawn(&["/bin/sh", "-c", script], json!({ "stdin": "pty" })).await;
     conn.see(&id, "ready").await;
     conn.ok("task.resize", json!({ "taskId": id, "cols": 123, "rows": 45 })).await;
-    // A shell that reads runs its trap after the read.
-    conn.ok("task.write", json!({ "taskId": id, "text": "\n" })).await;
+    // Some shells run a trap at once, and some after the line that they read.
+    drop(conn.call("task.write", json!({ "taskId": id, "text": "\n" })).await);
     conn.see(&id, "45 123").await;
     assert_eq!(conn.wait(&id).await["status"], "completed");
     daemon.end().await;

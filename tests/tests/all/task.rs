@@ -140,6 +140,30 @@ async fn events_of_a_task_are_lines_of_a_file() {
     daemon.end().await;
 }
 
+/// RS-04, RS-05: rows that many calls at once append to one file are whole lines, and none is missing.
+#[tokio::test]
+async fn rows_of_many_runs_at_once_are_whole_lines() {
+    let daemon = Daemon::with().config("[limits]\nagents_per_session = 100\n").start();
+    let conn = daemon.connect().await;
+    let script = json!({ "command": ["/bin/true"], "runInBackground": true });
+    let spawns: Vec<_> = (0..50)
+        .map(|id| json!({ "jsonrpc": "2.0", "id": id, "method": "agent.spawn", "params": script }))
+        .collect();
+    let mut raw = daemon.raw();
+    raw.send_line(&json!(spawns));
+    for answer in raw.line().unwrap().as_array().unwrap() {
+        let id = answer["result"]["taskId"].as_str().unwrap();
+        let task = conn.wait(id).await;
+        conn.ok("task.resume", json!({ "taskId": id })).await;
+        let rows = conn.ok("task.events", json!({ "taskId": id })).await;
+        assert!(rows["events"].as_array().unwrap().len() >= 3, "{rows}");
+        let file = std::path::Path::new(task["outputFile"].as_str().unwrap()).with_file_name("events.jsonl");
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
+    }
+    daemon.end().await;
+}
+
 /// RS-16: the result says what ran, how it ended and how long it took.
 #[tokio::test]
 async fn a_result_has_metadata() {

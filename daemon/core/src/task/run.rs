@@ -103,11 +103,17 @@ impl Core {
         }
     }
 
-    /// Starts an attempt that no shim claimed before this daemon came. About one that runs, or that this daemon
-    /// asked to start, such a report is stale.
+    /// Starts an attempt that no shim claimed before this daemon came. About one that this daemon asked to start, such
+    /// a report is stale.
     fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id) else { return };
-        if row.state != State::Starting || self.live.asked.contains(&id) {
+        if self.live.asked.contains(&id) {
+            return;
+        }
+        if row.state != State::Starting {
+            // It ran, and nothing of it is left: neither a shim nor a record of its end (J134).
+            let end = asked_end(row).unwrap_or_else(|| End::interrupted("no trace is left of its run"));
+            self.end(cx, id, end);
             return;
         }
         if let Some(end) = asked_end(row) {

@@ -155,10 +155,12 @@ impl Core {
             return Ok((None, None));
         };
         check_agent_name(&name, "name")?;
+        // An agent gives no child a person's name: its messages would read as that person's (A17).
+        if caller.who != Who::Operator && self.sessions.iter().any(|row| row.name == name) {
+            return Err(name_taken(&name));
+        }
         let Some(team) = params.team_name.clone() else {
-            // An agent gives no child a person's name: its messages would read as that person's (A17).
-            let posed = caller.who != Who::Operator && self.sessions.iter().any(|row| row.name == name);
-            if posed || self.tasks.named(&name).is_some() {
+            if self.tasks.named(&name).is_some() {
                 return Err(name_taken(&name));
             }
             return Ok((Some(name), None));

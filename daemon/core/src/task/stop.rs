@@ -100,14 +100,16 @@ impl Core {
                 self.end(cx, id, End::new(Outcome::Killed));
             }
             (State::Starting | State::Running { .. } | State::Leaving { .. }, Some(asked)) => {
+                let grace_ms = grace_ms.min(asked.grace_ms);
                 if grace_ms < asked.grace_ms {
                     self.tasks.update(cx, id, |row| {
                         if let Some(stop) = &mut row.stop {
                             stop.grace_ms = grace_ms;
                         }
                     });
-                    self.push_stop(cx, id, grace_ms);
                 }
+                // Said again each time: what the runner has heard already is harmless.
+                self.push_stop(cx, id, grace_ms);
             }
             (State::Starting | State::Running { .. } | State::Leaving { .. }, None) => {
                 self.tasks.update(cx, id, |row| {

@@ -107,7 +107,7 @@ impl Core {
     pub fn member_by_token(&self, token: &str) -> Option<(String, Box<str>)> {
         let hash = Some(token_hash(token));
         self.teams.iter().find_map(|row| {
-            let member = row.members.iter().find(|member| member.token == hash)?;
+            let member = row.members.iter().find(|member| member.token == hash && !member.ended)?;
             Some((row.name.clone(), member.name.clone()))
         })
     }
@@ -121,9 +121,15 @@ impl Core {
     pub(crate) fn team_leave(&mut self, cx: &mut Cx<'_>, caller: &Caller) -> Result<Empty, Error> {
         let (team, name) = self.membership(caller)?;
         self.change_member(cx, &team, &name, |member, _| member.ended = true);
-        self.live.present.remove(&key(&team, &name));
+        self.unseat(cx, &team, &name);
         team_event(cx, &team, "team.left", json!({ "name": name }));
         Ok(Empty {})
+    }
+
+    /// Ends what a member's connection and token are good for.
+    pub(super) fn unseat(&mut self, cx: &mut Cx<'_>, team: &str, name: &str) {
+        self.live.present.remove(&key(team, name));
+        self.change_member(cx, team, name, |member, _| member.token = None);
     }
 
     pub(crate) fn team_heartbeat(&mut self, now: Millis, caller: &Caller) -> Result<wire::Member, Error> {

@@ -139,3 +139,16 @@ fn a_refused_call_uses_no_key() {
     );
     desk.spawn(keyed("k"));
 }
+
+/// A key may have any bytes: it is stored as a hash.
+#[test]
+fn any_bytes_make_a_key() {
+    let mut desk = Desk::new();
+    let params = || AgentSpawnParams { idempotency_key: Some("a\0b\n/\u{202e}".to_owned()), ..background() };
+    let first = desk.spawn(params());
+    assert_eq!(desk.spawn(params()), first);
+    for write in &desk.writes {
+        let (_, id) = write.key();
+        assert!(!id.is_empty() && id.len() <= 1024 && !id.contains('\0'), "{id:?}");
+    }
+}

@@ -126,6 +126,9 @@ fn the_sender_is_who_the_connection_is() {
         let message = read_of(&mut desk, mailbox).pop().unwrap();
         assert_eq!((message.from.as_str(), message.team_name.as_deref()), (from, team));
     }
+    // Inside a team a bare name is a member's: an agent that is none shows as what it is.
+    desk.ok::<MessageSend>(&agent(named), to("bob@red"));
+    assert_eq!(read_of(&mut desk, "bob@red").pop().unwrap().from, named.to_string());
     let fake =
         serde_json::from_str::<MessageSendParams>(r#"{"to": "a", "message": "b", "from": "operator"}"#);
     assert!(fake.is_err(), "nobody says who they are");

@@ -160,3 +160,14 @@ fn a_clock_that_was_set_back_is_borne() {
         Record::Task(row) if matches!(row.state, State::Done { .. })
     )));
 }
+
+/// J134, RS-06: a run of which nothing is left, neither a shim nor a record of its end, is interrupted.
+#[test]
+fn a_run_without_a_trace_is_interrupted() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    desk.started(task);
+    desk.restart();
+    desk.report(task, Report::NeverStarted);
+    assert_eq!(desk.get(task).status, TaskStatus::Interrupted);
+}

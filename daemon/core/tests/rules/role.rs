@@ -31,8 +31,9 @@ const ROLES: [Role; 4] = [Role::Operator, Role::Lead, Role::Teammate, Role::Agen
 
 fn stage() -> Stage {
     let mut desk = Desk::new();
-    team(&mut desk, "red", &["ann"]);
+    // A connection is one member at a time: those of the red team are the ones that stay.
     team(&mut desk, "blue", &[]);
+    team(&mut desk, "red", &["ann"]);
     let own = desk.spawn(background());
     let child = desk.ok::<AgentSpawn>(&agent(own), background()).task_id;
     let of_team = desk.spawn(teammate("red", "bob"));

@@ -99,21 +99,23 @@ fn an_agent_joins_as_itself() {
     desk.refused::<TeamJoin>(&Caller::operator(30), join("ann"), Kind::NameTaken);
 }
 
-/// Presence is a live connection, or any call in the last minute.
+/// A14: a member is there while its connection is; that identity and its token are worth nothing after it left.
 #[test]
-fn presence_lasts_a_minute_beyond_a_call() {
+fn a_member_is_its_connection_until_it_leaves() {
     let mut desk = Desk::new();
     team(&mut desk, "red", &[]);
-    desk.ok::<TeamJoin>(&Caller::operator(20), join("ann"));
+    let token = desk.ok::<TeamJoin>(&Caller::operator(20), join("ann")).token;
     desk.input(Input::Disconnected(20));
-    let ann = member(21, "red", "ann");
-    assert_eq!(desk.ok::<TeamHeartbeat>(&ann, Empty {}).presence, Presence::Connected);
-    desk.after(59_999);
-    assert_eq!(of(&mut desk, "ann").presence, Presence::Connected);
-    desk.after(1);
     assert_eq!(of(&mut desk, "ann").presence, Presence::Absent);
+    let ann = member(21, "red", "ann");
+    desk.refused::<TeamHeartbeat>(&ann, Empty {}, Kind::NoMember);
+    desk.ok::<TeamJoin>(&Caller::operator(21), with_token("ann", &token));
+    assert_eq!(desk.ok::<TeamHeartbeat>(&ann, Empty {}).presence, Presence::Connected);
     desk.ok::<TeamLeave>(&ann, Empty {});
     assert_eq!(of(&mut desk, "ann").presence, Presence::Ended);
+    desk.refused::<TeamHeartbeat>(&ann, Empty {}, Kind::NoMember);
+    assert_eq!(desk.core.member_by_token(&token), None);
+    desk.refused::<TeamJoin>(&Caller::operator(22), with_token("ann", &token), Kind::NotAuthorised);
     desk.refused::<TeamHeartbeat>(&person(), Empty {}, Kind::NoMember);
 }
 
@@ -145,7 +147,10 @@ fn a_team_with_active_members_is_not_deleted() {
     assert_eq!(error.data["members"], serde_json::json!(["bob", "ann"]));
     desk.ok::<TeamDelete>(&person(), delete(Some(true)));
     assert_eq!(desk.stops(), [(task, 10_000)]);
-    desk.refused::<TeamHeartbeat>(&member(11, "red", "bob"), Empty {}, Kind::NoTeam);
+    desk.refused::<TeamHeartbeat>(&member(11, "red", "bob"), Empty {}, Kind::NoMember);
+    // A team of the same name is another one: the old connections are nobody there.
+    team(&mut desk, "red", &[]);
+    desk.refused::<TeamHeartbeat>(&member(11, "red", "bob"), Empty {}, Kind::NoMember);
 }
 
 /// H101: teams and their members are there after a restart; connections are not.

@@ -8,10 +8,12 @@ use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt};
 use rustix::process::{Signal, getpgrp, getpid, getuid};
 
 use super::{Delivery, Process, below, send, stat};
+use crate::files::token_hash;
 
 /// The variable that holds the task's id in an agent's environment.
 pub const TASK_ID: &str = "CCAGENT_TASK_ID";
-/// The variable that holds the attempt's control token in an agent's environment: the daemon knows it over restarts.
+/// The variable that holds the hash of the attempt's control token in an agent's environment: the daemon can make it
+/// again after a restart, and an agent can't go back from it to the token.
 pub const MARK: &str = "CCAGENT_SHIM";
 
 /// Rounds in which [`kill_marked`] looks for processes that were born meanwhile.
@@ -22,21 +24,22 @@ const ROUNDS: usize = 64;
 pub struct Marked {
     /// The marked processes and all that descend from them.
     pub found: Vec<Process>,
-    /// How many of our processes did not let us read their environment: with any, an empty find is no proof.
-    pub unreadable: usize,
+    /// Those of our processes that did not let us read their environment: as long as one of them may belong to the
+    /// attempt, an empty find is no proof.
+    pub unreadable: Vec<Process>,
 }
 
-/// Finds every living process of our uid that carries these marks, and their descendants.
+/// Finds every living process of our uid that carries the marks of an attempt, and their descendants.
 pub fn find_marked(task_id: &str, token: &str) -> io::Result<Marked> {
-    let marks = [format!("{TASK_ID}={task_id}"), format!("{MARK}={token}")];
-    let all = stat::all()?;
+    let marks = [format!("{TASK_ID}={task_id}"), format!("{MARK}={}", token_hash(token))];
+    let all = stat::every()?;
     let mut marked = Marked::default();
     let mut roots = Vec::new();
     for stat in all.iter().filter(|stat| !stat.ended && is_signallable(stat)) {
         match carries(stat.pid, &marks) {
             Ok(true) => roots.push(*stat),
             Ok(false) => {}
-            Err(_) => marked.unreadable += 1,
+            Err(_) => marked.unreadable.push(stat.process()),
         }
     }
     let pids: Vec<i32> = roots.iter().map(|stat| stat.pid).collect();
@@ -114,7 +117,7 @@ mod tests {
     fn marked_shell(task: &str, token: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", "env -i sleep 1000 & echo ready; trap '' TERM; cat"]);
-        command.env(TASK_ID, task).env(MARK, token).process_group(0);
+        command.env(TASK_ID, task).env(MARK, token_hash(token)).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

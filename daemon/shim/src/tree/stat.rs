@@ -39,16 +39,31 @@ pub fn read(pid: i32) -> io::Result<Option<Stat>> {
     parse(&text).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Reads every process that is visible to us; those that end meanwhile are left out.
+/// Reads every process that is visible to us, as far as that can be done; those that end meanwhile are left out.
 pub fn all() -> io::Result<Vec<Stat>> {
+    list(|_| Ok(()))
+}
+
+/// Like [`all`], for proofs of absence: where a process could not be read for want of descriptors or memory there is
+/// no list at all. Those that the system hides from us are other users'.
+pub fn every() -> io::Result<Vec<Stat>> {
+    list(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => Ok(()),
+        _ => Err(error),
+    })
+}
+
+fn list(judge: impl Fn(io::Error) -> io::Result<()>) -> io::Result<Vec<Stat>> {
     let mut stats = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        if let Ok(Some(stat)) = read(pid) {
-            stats.push(stat);
+        match read(pid) {
+            Ok(Some(stat)) => stats.push(stat),
+            Ok(None) => {}
+            Err(error) => judge(error)?,
         }
     }
     Ok(stats)

@@ -135,6 +135,9 @@ pub struct State {
     /// The last `stdin` request that was written in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_seq: Option<u64>,
+    /// The last `stdin` request that was taken and still waits for the agent to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_waiting: Option<u64>,
     /// Whether a stop was asked for.
     pub stopping: bool,
 }

@@ -24,7 +24,7 @@ pub struct StartSpec {
     pub task_id: String,
     /// Number of this run of the task.
     pub attempt: u64,
-    /// Random secret of this attempt: the control connection's, and the mark of the agent's processes.
+    /// Random secret of the control connection; its hash alone marks the agent's processes.
     pub token: String,
     /// Absolute directory of the attempt, made 0700 by the daemon.
     pub dir: PathBuf,

@@ -64,6 +64,9 @@ fn an_agent_that_does_not_read_fills_a_bounded_buffer() {
     client.send(&DaemonLine::stdin(&part, false, 2));
     let full = ShimLine::StdinDone { seq: 2, error: Some(StdinError::Full) };
     assert_eq!(client.next_fact(), Some(full));
+    // A client that comes later knows what was taken, and needs to say it neither again nor twice.
+    let (mut client, state) = running.client();
+    assert_eq!((state.stdin_seq, state.stdin_waiting), (None, Some(1)));
     std::fs::write(lab.path("fifo"), "\n").unwrap();
     assert_eq!(client.next_fact(), Some(ShimLine::StdinDone { seq: 1, error: None }));
     client.send(&DaemonLine::stdin(b"", true, 3));

@@ -1,0 +1,73 @@
+//! Every requirement that this stage promises is named by the doc comment of a test.
+
+#![cfg(test)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The promised requirements: a group, and the numbers in it.
+const PROMISED: &[(&str, &[u32])] = &[
+    ("SV", &[1, 2, 3, 4, 5, 6, 7, 8, 9]),
+    ("CD", &[1, 2, 3, 4, 5, 6, 7, 8]),
+    ("SP", &[1, 9, 16, 19, 22, 23, 24, 27, 32, 33, 34]),
+    // 11 to 14 are about what a model says.
+    ("TS", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15]),
+    ("PG", &[7, 8]),
+    ("OF", &[1, 2, 3, 4, 5, 6, 7, 9]),
+    ("NT", &[1, 2, 3, 4, 5, 6, 7, 8, 10, 11]),
+    ("RS", &[1, 2, 3, 4, 5, 6, 7, 8, 12, 14, 15, 16]),
+    ("AB", &[1, 3, 4, 5, 6, 9, 10, 12]),
+    ("FB", &[1, 3, 4, 6]),
+    ("SE", &[1, 2, 3, 4]),
+    ("MB", &[1, 2, 3, 6, 12, 13, 16, 19]),
+    ("RT", &[1, 3, 5, 6, 7, 8, 9, 12, 13]),
+];
+
+/// Faults that the tests of this stage stand against.
+const FAULTS: &[&str] = &[
+    "A1", "A2", "A6", "A9", "A12", "A17", "A21", "B24", "C40", "C42", "C44", "C45", "D49", "D50", "D52",
+    "D53", "D54", "J117", "J121", "J124", "J128", "J129", "J132", "J133", "J134",
+];
+
+/// The ids that doc comments of tests name.
+fn named() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut queue: Vec<PathBuf> =
+        ["tests/tests", "daemon", "client", "proto"].map(|name| root.join(name)).to_vec();
+    let mut ids = BTreeSet::new();
+    while let Some(path) = queue.pop() {
+        if path.is_dir() {
+            queue.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&fs::read_to_string(&path).unwrap(), &mut ids);
+        }
+    }
+    ids
+}
+
+/// Adds what stands in the doc comments above test attributes.
+fn collect(text: &str, ids: &mut BTreeSet<String>) {
+    let mut doc = String::new();
+    for line in text.lines().map(str::trim_start) {
+        if let Some(words) = line.strip_prefix("///") {
+            doc.push_str(words);
+        } else if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            let words = doc.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+            ids.extend(words.map(str::to_owned));
+        } else if !line.starts_with("#[") {
+            doc.clear();
+        }
+    }
+}
+
+/// CD-02: what is promised is tested, by name.
+#[test]
+fn every_promised_requirement_is_named_by_a_test() {
+    let named = named();
+    let promised =
+        PROMISED.iter().flat_map(|(group, numbers)| numbers.iter().map(move |n| format!("{group}-{n:02}")));
+    let faults = FAULTS.iter().map(|fault| (*fault).to_owned());
+    let missing: Vec<String> = promised.chain(faults).filter(|id| !named.contains(id)).collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
