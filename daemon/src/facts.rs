@@ -17,6 +17,7 @@ use crate::hub::Hub;
 use crate::rpc::accept::Edge;
 use crate::rpc::context::{Context, Times};
 use crate::rpc::daemon::{Daemon, Info, Overview};
+use crate::rpc::peer::Node;
 use crate::runner::Runner;
 use crate::store::{Durability, Store};
 use crate::vault::Vault;
@@ -83,6 +84,8 @@ impl Facts {
         };
         let info = Info {
             socket: current.socket.display().to_string(),
+            // Taken once: a socket that is moved later stays ours.
+            node: Node::at(&current.socket),
             state_dir: current.state_dir.display().to_string(),
             epoch: self.hub.epoch().to_owned(),
             started_at: self.started_at,

@@ -185,7 +185,7 @@ fn edge(facts: &Facts, listener: UnixListener) -> anyhow::Result<tokio::task::Jo
     let edge = rpc::accept::Edge::new(
         api,
         limits,
-        Arc::new(move |pid| runner.task_of_shim(pid)),
+        rpc::peer::Shims::new(shim()?, Arc::new(move |pid| runner.task_of_shim(pid))),
         Arc::new(gone),
         (facts.stop.clone(), facts.tracker.clone()),
     );

@@ -28,9 +28,10 @@ fuzz_target!(|input: Input<'_>| {
     let parsed = envelope::parse(&xml);
     assert_eq!(parsed.task_id, row.task.to_string());
     assert_eq!(parsed.status, "completed");
-    assert_eq!(parsed.summary, input.summary.trim());
-    assert_eq!(parsed.output_file.as_deref(), Some(input.output_file.trim()));
-    assert_eq!(parsed.result.as_deref(), input.result.map(str::trim));
+    // A carriage return is written as a reference, so at an end it is kept where other white space is cut off.
+    assert_eq!(parsed.summary.trim(), input.summary.trim());
+    assert_eq!(parsed.output_file.as_deref().map(str::trim), Some(input.output_file.trim()));
+    assert_eq!(parsed.result.as_deref().map(str::trim), input.result.map(str::trim));
     assert_eq!(parsed.usage.and_then(|usage| usage.duration_ms), Some(input.duration_ms));
     // A text before it changes nothing, unless an envelope begins there.
     if !input.foreign.contains("<task-notification>") {

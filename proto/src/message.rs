@@ -211,8 +211,16 @@ pub struct ForeignMessage {
     pub to: Option<String>,
     /// The text.
     pub text: String,
+    /// What it is, where its sender says so.
+    pub kind: Option<MessageKind>,
+    /// The structured message.
+    pub data: Option<serde_json::Value>,
     /// Ten words at most.
     pub summary: Option<String>,
+    /// When it was sent, ISO 8601.
+    pub timestamp: Option<String>,
+    /// When it was sent.
+    pub sent_at: Option<Millis>,
 }
 
 /// Params of `message.deliver`, spoken in both directions over `uds:`.

@@ -416,7 +416,8 @@ pub fn structured(kind: MessageKind, text: &str) -> Option<serde_json::Value> {
     serde_json::from_str(text).ok().map(|Any(data)| data)
 }
 
-fn iso(at: Millis) -> String {
+/// A time as ISO 8601.
+pub fn iso(at: Millis) -> String {
     let at = i64::try_from(at).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(at).map(|time| format!("{time:.3}")).unwrap_or_default()
 }

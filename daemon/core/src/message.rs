@@ -264,6 +264,17 @@ impl Core {
         Ok(Target { route, addresses: vec![address] })
     }
 
+    /// The sender's name on a message that leaves the daemon.
+    ///
+    /// # Errors
+    /// `notAuthorised` for members: they write inside their team.
+    pub fn sender_abroad(&self, caller: &Caller) -> Result<Box<str>, Error> {
+        match caller.who {
+            Who::Operator | Who::Agent(_) => Ok(self.sender(caller, None)),
+            Who::Member { .. } => Err(self.refusal(caller, "a message out of the daemon", "operator")),
+        }
+    }
+
     fn lookup(&self, to: &str, team: Option<&str>) -> Option<(Route, Address)> {
         if let Some(row) = self.tasks.named(to).and_then(|id| self.tasks.get(&id)) {
             return Some((Route::Agent, mailbox::of_task(row)));
@@ -367,7 +378,10 @@ fn unknown(to: &str, reachable: Vec<String>) -> Error {
 }
 
 /// The text of a message, and its kind, told by the `type` of a structured one (MB-04).
-fn content(content: Content) -> Result<(String, MessageKind), Error> {
+///
+/// # Errors
+/// `badMessage` for an unknown `type`, `invalidParams` for a message that says nothing.
+pub fn content(content: Content) -> Result<(String, MessageKind), Error> {
     let (text, r#type) = match content {
         Content::Text(text) => {
             let r#type = serde_json::from_str(&text)

@@ -62,7 +62,10 @@ pub fn mailbox(id: &SessionId) -> Arc<str> {
 impl Core {
     /// The session that a call means: the named one, else the connection's, else `main`. An agent has one session,
     /// its own, whose environment its children get (I14).
-    pub(crate) fn session_of(&self, caller: &Caller, named: Option<&SessionId>) -> Result<SessionId, Error> {
+    ///
+    /// # Errors
+    /// `notAuthorised` where an agent names another session, `notFound`.
+    pub fn session_of(&self, caller: &Caller, named: Option<&SessionId>) -> Result<SessionId, Error> {
         if let Some(own) = self.home_of(caller) {
             return match named {
                 Some(other) if *other != own => Err(self.refusal(caller, "another session", "operator")),
@@ -125,6 +128,10 @@ impl Core {
         refuse_unbuilt(&params)?;
         let name = params.name.unwrap_or_else(|| "operator".to_owned());
         crate::team::check_name(&name, "name")?;
+        if self.sessions.len() >= SESSIONS_MOST {
+            return Err(Error::new(Kind::Overloaded, "too many sessions are open: close some")
+                .with("limit", SESSIONS_MOST));
+        }
 
         let uuid = Uuid::from_u128(cx.ids.id());
         let id = SessionId(format!("session_{}", uuid.hyphenated()).into());
@@ -228,6 +235,9 @@ impl Core {
         self.counters.get(&PAUSED.to_owned()).is_some_and(|row| row.last == 1)
     }
 }
+
+/// Sessions at most.
+const SESSIONS_MOST: usize = 10_000;
 
 /// The row that remembers whether the whole daemon is paused.
 const PAUSED: &str = "paused";

@@ -20,6 +20,7 @@ pub mod queue;
 pub mod resolve;
 pub mod resume;
 pub mod run;
+pub(crate) mod shape;
 pub mod spawn;
 pub mod stop;
 pub mod view;

@@ -30,6 +30,10 @@ const PRESENT_FOR: Millis = 60_000;
 const NAME_MOST: usize = 64;
 /// The name that a person's messages come from by default.
 const OPERATOR: &str = "operator";
+/// Teams at most.
+const TEAMS_MOST: usize = 1000;
+/// Members of a team at most.
+const MEMBERS_MOST: usize = 1000;
 /// Names that mean something else.
 const RESERVED: &[&str] = &["main", "daemon", "user", "human", "system"];
 
@@ -157,6 +161,10 @@ impl Core {
         if self.teams.get(&name).is_some() {
             return Err(Error::new(Kind::TeamExists, format!("a team {name:?} exists")).with("name", name));
         }
+        if self.teams.len() >= TEAMS_MOST {
+            return Err(Error::new(Kind::Overloaded, "there are too many teams: delete some")
+                .with("limit", TEAMS_MOST));
+        }
 
         let member = Member {
             name: lead.as_str().into(),
@@ -170,7 +178,7 @@ impl Core {
         };
         let row = Row {
             name: name.clone(),
-            description: params.description,
+            description: params.description.map(|text| crate::message::shorten(&text, 1000)),
             lead: lead.into(),
             session,
             members: vec![member],
@@ -263,6 +271,7 @@ impl Core {
                 .with("needs", "lead"));
         }
         match row.member(name) {
+            None if row.members.len() >= MEMBERS_MOST => Err(too_many_members(row)),
             Some(member) if *member.name == *row.lead || !member.ended => Err(task::spawn::name_taken(name)),
             _ => Ok(()),
         }
@@ -438,6 +447,11 @@ pub struct Seen {
 
 fn key(team: &str, name: &str) -> (Arc<str>, Arc<str>) {
     (team.into(), name.into())
+}
+
+pub(crate) fn too_many_members(row: &Row) -> Error {
+    Error::new(Kind::Overloaded, format!("the team {} has too many members", row.name))
+        .with("limit", MEMBERS_MOST)
 }
 
 pub(crate) fn no_member() -> Error {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ccagent_core::Who;
 use ccagent_proto::framing::{Framing, Sniff, sniff};
-use ccagent_proto::{Error, Kind, TaskId};
+use ccagent_proto::{Error, Kind};
 use futures_util::future::BoxFuture;
 use jsonrpsee::core::server::MethodSink;
 use jsonrpsee::types::Id;
@@ -25,7 +25,7 @@ use super::connection::Connection;
 use super::framing::Cutter;
 use super::hangup::Hangup;
 use super::http::Http;
-use super::peer::{Environment, Peer};
+use super::peer::{Environment, Peer, Shims};
 use super::registry::Api;
 use super::service::{Service, failure};
 use super::stream::Stream;
@@ -33,8 +33,6 @@ use super::stream::Stream;
 /// Pause after the system refused a connection, for example for want of descriptors.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Tells the task of a live shim by its process id.
-pub type TaskOfShim = Arc<dyn Fn(u32) -> Option<TaskId> + Send + Sync>;
 /// Hears of the end of a connection, by its number; it may hear twice.
 pub type Disconnected = Arc<dyn Fn(u64) -> BoxFuture<'static, ()> + Send + Sync>;
 
@@ -45,7 +43,7 @@ pub struct Edge {
     places: Arc<Semaphore>,
     next: AtomicU64,
     fallback: Arc<Environment>,
-    task_of_shim: TaskOfShim,
+    shims: Shims,
     disconnected: Disconnected,
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -62,7 +60,7 @@ impl Edge {
     pub fn new(
         api: Api,
         limits: Limits,
-        task_of_shim: TaskOfShim,
+        shims: Shims,
         disconnected: Disconnected,
         (stop, tracker): (CancellationToken, TaskTracker),
     ) -> Arc<Self> {
@@ -72,7 +70,7 @@ impl Edge {
             places: Arc::new(Semaphore::new(limits.connections)),
             next: AtomicU64::new(1),
             fallback: Arc::new(Environment::own()),
-            task_of_shim,
+            shims,
             disconnected,
             stop,
             tracker,
@@ -150,7 +148,7 @@ impl Edge {
                 return None;
             }
         };
-        let who = peer.who(|pid| (self.task_of_shim)(pid));
+        let who = peer.who(&self.shims);
         if who.is_none() {
             tracing::warn!(pid = peer.pid, "a connection was closed: whose process it is can't be told");
             refuse(socket, &Error::new(Kind::NotAuthorised, "whose process this is can't be told"));
@@ -168,6 +166,7 @@ impl Edge {
         let stream = Stream::new(socket.into_split(), first, cutter, service, outbox);
         let (over, unfinished) = stream.serve(hangup.happened(), &self.stop).await;
         tracing::debug!(connection = connection.id(), ?over, "a connection ended");
+        connection.end();
         connection.subscriptions_ended().await;
         (self.disconnected)(connection.id()).await;
         if !unfinished.is_empty() {
@@ -186,6 +185,7 @@ impl Edge {
         let reader = std::io::Cursor::new(first.freeze()).chain(reader);
         Arc::clone(&http).serve(tokio::io::join(reader, writer)).await;
         http.sessions.wait().await;
+        connection.end();
         connection.subscriptions_ended().await;
         (self.disconnected)(connection.id()).await;
         if !http.work.is_empty() {

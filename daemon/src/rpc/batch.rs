@@ -8,7 +8,7 @@ use jsonrpsee::types::Id;
 use serde_json::value::RawValue;
 
 use super::request::{self, Request};
-use super::service::{Begun, Cancellation, Later, Service, failure, object};
+use super::service::{Begun, Cancellation, Later, Service, cancelled_error, failure, object};
 
 /// A batch that is being executed.
 pub(crate) struct Batch {
@@ -20,7 +20,7 @@ enum Entry {
     /// Answered already.
     Ready(MethodResponse),
     /// To be called when its turn comes.
-    Call { id: Option<Id<'static>>, text: Box<str>, service: Service },
+    Call { id: Option<Id<'static>>, text: Box<str>, service: Service, kept: bool },
 }
 
 impl Batch {
@@ -48,8 +48,9 @@ impl Batch {
                     entries.push(Entry::Ready(response));
                 }
                 Ok(request) => {
-                    kept |= service.api.is_kept(&request.method);
-                    entries.extend(entry(service, &request, raw.get()));
+                    let entry = entry(service, &request, raw.get());
+                    kept |= matches!(entry, Some(Entry::Call { kept: true, .. }));
+                    entries.extend(entry);
                 }
             }
         }
@@ -86,17 +87,25 @@ fn entry(service: &Service, request: &Request<'_>, text: &str) -> Option<Entry> 
         return request.id.clone().map(|id| Entry::Ready(MethodResponse::error(id, object(&error))));
     }
     let id = request.id.clone().map(Id::into_owned);
-    Some(Entry::Call { id, text: text.into(), service: service.clone() })
+    let kept = service.api.is_kept(&request.method);
+    Some(Entry::Call { id, text: text.into(), service: service.clone(), kept })
 }
 
 impl Entry {
     async fn run(self) -> Option<MethodResponse> {
         match self {
             Self::Ready(response) => Some(response),
-            Self::Call { id, text, service } => {
+            Self::Call { id, text, service, kept } => {
                 // Read again rather than kept apart: the text owns all that a request borrows.
                 let call = request::parse(&text).ok().map(|request| service.call(&request))?;
-                let response = call.await;
+                let response = tokio::select! {
+                    biased;
+                    response = call => response,
+                    // A batch that has work in it goes on for that work, and not for what only waits.
+                    () = service.connection.ended(), if !kept => {
+                        MethodResponse::error(id.clone().unwrap_or(Id::Null), object(&cancelled_error()))
+                    }
+                };
                 id.is_some().then_some(response)
             }
         }

@@ -33,6 +33,7 @@ pub struct Connection {
     under_way: AtomicUsize,
     subscriptions: AtomicUsize,
     idle: Notify,
+    ended: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -40,6 +41,17 @@ struct Identity {
     born: Who,
     now: Who,
     session: Option<SessionId>,
+    /// Cancelled once it is another one: what was opened in its name ends.
+    over: CancellationToken,
+}
+
+impl Identity {
+    fn become_who(&mut self, who: Who) {
+        if self.now != who {
+            std::mem::take(&mut self.over).cancel();
+        }
+        self.now = who;
+    }
 }
 
 /// What a handler knows of its call.
@@ -59,12 +71,18 @@ impl Connection {
             peer,
             fallback,
             environment: OnceLock::new(),
-            identity: Mutex::new(Identity { born: who.clone(), now: who, session: None }),
+            identity: Mutex::new(Identity {
+                born: who.clone(),
+                now: who,
+                session: None,
+                over: CancellationToken::new(),
+            }),
             calls: Mutex::default(),
             numbers: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
             idle: Notify::new(),
+            ended: CancellationToken::new(),
         })
     }
 
@@ -102,13 +120,38 @@ impl Connection {
 
     /// Makes the connection someone else, as a token or a join proved.
     pub fn become_who(&self, who: Who) {
-        lock(&self.identity).now = who;
+        lock(&self.identity).become_who(who);
+    }
+
+    /// Takes over what a hello proved and named: both, or nothing was said of it.
+    pub fn introduce(&self, who: Who, session: Option<SessionId>) {
+        let mut identity = lock(&self.identity);
+        identity.become_who(who);
+        if session.is_some() {
+            identity.session = session;
+        }
     }
 
     /// Makes the connection what it was at first.
     pub fn become_born(&self) {
         let mut identity = lock(&self.identity);
-        identity.now = identity.born.clone();
+        let born = identity.born.clone();
+        identity.become_who(born);
+    }
+
+    /// Cancelled once the connection is someone else than now.
+    pub(crate) fn identity_over(&self) -> CancellationToken {
+        lock(&self.identity).over.clone()
+    }
+
+    /// Says that nobody is there any more to whom a wait could be answered.
+    pub(crate) fn end(&self) {
+        self.ended.cancel();
+    }
+
+    /// Waits until nobody is there any more.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
     /// Takes a pending call back; nothing happens when there is none of that id.

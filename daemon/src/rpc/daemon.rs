@@ -24,6 +24,7 @@ use futures_util::future::BoxFuture;
 use super::Limits;
 use super::connection::Origin;
 use super::context::Context;
+use super::peer::Node;
 use super::stop::{running, until_all_ended};
 use super::wait::Patience;
 
@@ -35,6 +36,8 @@ const SHUTDOWN: Millis = 5_000;
 pub struct Info {
     /// The socket's path.
     pub socket: String,
+    /// Which file the socket is; `None` where its path led nowhere.
+    pub node: Option<Node>,
     /// The state directory.
     pub state_dir: String,
     /// This life's name.

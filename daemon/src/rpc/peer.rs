@@ -1,12 +1,15 @@
 //! Who is at the other end of a socket: the process, whether one of our agents stands above it, and what
 //! environment it runs in.
 //!
-//! A process is taken for an operator only when its line of ancestors could be read to the end and no shim of ours
-//! is in it. Where the line can't be read the answer is "unknown", and unknown is refused.
+//! A process is taken for an operator only when its line of ancestors could be read to the end and neither a shim of
+//! ours nor the daemon itself is in it: what a lost shim leaves behind comes to the daemon as its child. Where the
+//! line can't be read, or holds a shim whose agent is not known, the answer is "unknown", and unknown is refused.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ccagent_core::Who;
@@ -21,6 +24,65 @@ pub const BASE: [&str; 7] = ["PATH", "HOME", "LANG", "TERM", "USER", "SHELL", "T
 const MAX_ANCESTORS: usize = 256;
 /// More of a process's environment is not read.
 const MAX_ENVIRONMENT: u64 = 4 << 20;
+
+/// Which file it is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    device: u64,
+    inode: u64,
+}
+
+impl Node {
+    /// The file that a path leads to; `None` when there is none.
+    pub fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+
+    /// The file that this was read of.
+    pub fn of(metadata: &fs::Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// Tells the task of a live shim by its process id.
+pub type TaskOfShim = Arc<dyn Fn(u32) -> Option<TaskId> + Send + Sync>;
+
+/// What is known of shims: whose the live ones are, and which program they run.
+#[derive(Clone)]
+pub struct Shims {
+    task_of: TaskOfShim,
+    program: PathBuf,
+    node: Option<Node>,
+}
+
+impl std::fmt::Debug for Shims {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shims").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+impl Shims {
+    /// Shims that run this program.
+    pub fn new(program: PathBuf, task_of: TaskOfShim) -> Self {
+        Self { task_of, node: Node::at(&program), program }
+    }
+
+    fn task_of(&self, pid: i32) -> Option<TaskId> {
+        u32::try_from(pid).ok().and_then(|pid| (self.task_of)(pid))
+    }
+
+    /// Whether a process runs the shims' program, or one that stood in its place before.
+    fn is_one(&self, pid: i32) -> bool {
+        let exe = PathBuf::from(format!("/proc/{pid}/exe"));
+        if self.node.is_some() && Node::at(&exe) == self.node {
+            return true;
+        }
+        // Another user's program can't be read, and is none of ours.
+        let Ok(path) = fs::read_link(exe) else { return false };
+        let path = path.to_string_lossy();
+        Path::new(path.strip_suffix(" (deleted)").unwrap_or(&path)) == self.program
+    }
+}
 
 /// A process at the other end of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +140,16 @@ impl Peer {
     }
 
     /// Which agent it belongs to, by its ancestors; `None` when that can't be told.
-    pub fn who(&self, task_of_shim: impl Fn(u32) -> Option<TaskId>) -> Option<Who> {
+    pub fn who(&self, shims: &Shims) -> Option<Who> {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
         let mut process = self.stat()?;
         for _ in 0..MAX_ANCESTORS {
-            if let Some(task) = u32::try_from(process.pid).ok().and_then(&task_of_shim) {
+            if let Some(task) = shims.task_of(process.pid) {
                 return Some(Who::Agent(task));
+            }
+            let orphaned = process.pid == own && self.pid != own;
+            if orphaned || (shims.is_one(process.pid) && !is_above(process.pid, own)) {
+                return None;
             }
             // 0: the kernel's own, or a parent outside our namespace.
             if process.parent <= 0 {
@@ -109,6 +176,20 @@ impl Peer {
         let stat = stat::read(self.pid).ok()??;
         (Some(stat.start_time) == self.start_time).then_some(stat)
     }
+}
+
+/// Whether a process stands above another one. A daemon that an agent of another instance started has a shim above
+/// it, and so have its clients there: that shim is none of its own.
+fn is_above(pid: i32, below: i32) -> bool {
+    let mut process = stat::read(below).ok().flatten();
+    for _ in 0..MAX_ANCESTORS {
+        process = match process {
+            Some(found) if found.parent == pid => return true,
+            Some(found) if found.parent > 0 => parent_of(found),
+            Some(_) | None => return false,
+        };
+    }
+    false
 }
 
 fn start_time(pid: i32) -> Option<u64> {
@@ -169,17 +250,58 @@ mod tests {
         let peer = Peer::own();
         let parent = std::os::unix::process::parent_id();
         let task = TaskId(Uuid::from_u128(1));
-        assert_eq!(peer.who(|pid| (pid == parent).then_some(task)), Some(Who::Agent(task)));
-        assert_eq!(peer.who(|_| None), Some(Who::Operator));
+        let shims = Shims::new(PathBuf::new(), Arc::new(move |pid| (pid == parent).then_some(task)));
+        assert_eq!(peer.who(&shims), Some(Who::Agent(task)));
+        assert_eq!(peer.who(&no_shims()), Some(Who::Operator));
+    }
+
+    fn no_shims() -> Shims {
+        Shims::new(PathBuf::new(), Arc::new(|_| None))
+    }
+
+    /// A peer that is a child of this process.
+    fn child() -> (std::process::Child, Peer) {
+        let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        (child, Peer { pid, start_time: start_time(pid), ..Peer::own() })
+    }
+
+    /// SV-05: what a lost shim leaves behind comes to the daemon as its child, and is no operator.
+    #[test]
+    fn a_process_below_the_daemon_is_unknown() {
+        let (mut child, peer) = child();
+        let who = peer.who(&no_shims());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(who, None);
+    }
+
+    /// SV-05: a shim whose agent is not known, or not yet known anew, makes what is below it no operator; one that
+    /// stands above the daemon itself is another instance's.
+    #[test]
+    fn a_process_below_an_unknown_shim_is_unknown() {
+        let (mut child, peer) = child();
+        let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+        let shims = Shims::new(program(peer.pid), Arc::new(|_| None));
+        let ours = (shims.is_one(peer.pid), shims.is_one(Peer::own().pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(ours, (true, false));
+        let parent = i32::try_from(std::os::unix::process::parent_id()).unwrap();
+        assert!(is_above(parent, Peer::own().pid) && !is_above(Peer::own().pid, parent));
+        let above = Shims::new(program(parent), Arc::new(|_| None));
+        assert_eq!(Peer::own().who(&above), Some(Who::Operator));
+        let own = Shims::new(program(Peer::own().pid), Arc::new(|_| None));
+        assert_eq!(Peer::own().who(&own), None);
     }
 
     /// SV-05: a process that ended, or whose number another has now, is unknown and not an operator.
     #[test]
     fn a_process_that_is_gone_is_unknown() {
         let gone = Peer { start_time: None, ..Peer::own() };
-        assert_eq!(gone.who(|_| None), None);
+        assert_eq!(gone.who(&no_shims()), None);
         let other = Peer { start_time: Some(1), ..Peer::own() };
-        assert_eq!(other.who(|_| None), None);
+        assert_eq!(other.who(&no_shims()), None);
         assert_eq!(other.environment(), None);
     }
 

@@ -154,6 +154,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                     (stopping, self.ended) = (true, true);
                     self.input.clear();
                     self.waits.clear();
+                    self.service.connection.end();
                 }
             }
         }

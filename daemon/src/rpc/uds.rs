@@ -1,27 +1,30 @@
 //! Sending to a socket, `uds:<path>[#name]`: one line out, and `delivered` only after its reply.
 //!
 //! The socket must be ours and no link, and so must the process behind it: a path that another user could have
-//! placed gets nothing.
+//! placed gets nothing. Nor does the daemon's own socket: there the daemon would speak as an operator, whoever asked
+//! it to.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use ccagent_core::{Caller, Who};
+use ccagent_core::{Caller, mailbox, message};
 use ccagent_proto::json::Any;
 use ccagent_proto::message::{
     Content, Delivered, DeliveryState, ForeignMessage, MessageDeliverParams, MessageSendParams,
     MessageSendResult, Route,
 };
-use ccagent_proto::method::{MessageDeliver, Method, SessionGet, TaskGet};
-use ccagent_proto::session::SessionGetParams;
-use ccagent_proto::task::{Receives, TaskGetParams};
+use ccagent_proto::method::{MessageDeliver, Method};
+use ccagent_proto::task::Receives;
 use ccagent_proto::{Error, Kind, MessageId};
 use serde_json::{Value, json};
+use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use super::context::Context;
+use super::peer::Node;
 
 /// The longest wait for the other side's reply.
 const REPLY: Duration = Duration::from_secs(10);
@@ -34,21 +37,14 @@ pub(crate) async fn send(
     caller: &Caller,
     params: MessageSendParams,
 ) -> Result<MessageSendResult, Error> {
+    if params.idempotency_key.is_some() {
+        let why = "idempotencyKey: the receiver of a uds: message can't be asked whether it has it already";
+        return Err(Error::new(Kind::InvalidParams, why).with("path", "idempotencyKey"));
+    }
     let address = params.to.clone();
     let (path, to) = parse(&address)?;
-    let text = match params.message {
-        Content::Text(text) => text,
-        Content::Structured(map) => Value::from(map).to_string(),
-    };
-    let limit = context.handle.ask(|core, _| core.limits.message).await?;
-    if text.len() as u64 > limit {
-        let error = Error::new(Kind::MessageTooLarge, format!("a message has at most {limit} bytes"));
-        return Err(error.with("limit", limit).with("bytes", text.len()));
-    }
-    // The sender as the other side can answer it.
-    let from = format!("{}#{}", context.daemon.info.socket, sender(context, caller).await?);
-    let message = ForeignMessage { from, to: to.map(str::to_owned), text, summary: params.summary };
-    let sent = deliver(Path::new(path), MessageDeliverParams { message });
+    let message = composed(context, caller, params.message, to.map(str::to_owned), params.summary).await?;
+    let sent = deliver(Path::new(path), context.daemon.info.node, MessageDeliverParams { message });
     let reply = tokio::time::timeout(REPLY, sent).await.unwrap_or_else(|_| {
         Err(Error::new(Kind::MailboxFull, format!("{path} did not reply in {} s", REPLY.as_secs())))
     })?;
@@ -56,6 +52,36 @@ pub(crate) async fn send(
     let delivered =
         Delivered { to: address, message_id, state: DeliveryState::Delivered, receives: Receives::Poll };
     Ok(MessageSendResult { route: Route::Uds, delivered: vec![delivered] })
+}
+
+/// The message as it leaves; who sent it is the core's word, and so is who may send abroad.
+async fn composed(
+    context: &Context,
+    caller: &Caller,
+    content: Content,
+    to: Option<String>,
+    summary: Option<String>,
+) -> Result<ForeignMessage, Error> {
+    let asker = caller.clone();
+    let stamped =
+        context.handle.ask(move |core, now| Ok((core.sender_abroad(&asker)?, core.limits.message, now)));
+    let (sender, limit, now) = stamped.await??;
+    let (text, kind) = message::content(content)?;
+    if text.len() as u64 > limit {
+        let error = Error::new(Kind::MessageTooLarge, format!("a message has at most {limit} bytes"));
+        return Err(error.with("limit", limit).with("bytes", text.len()));
+    }
+    Ok(ForeignMessage {
+        // As the other side can answer it.
+        from: format!("{}#{sender}", context.daemon.info.socket),
+        to,
+        data: mailbox::structured(kind, &text),
+        text,
+        kind: Some(kind),
+        summary,
+        timestamp: Some(mailbox::iso(now)),
+        sent_at: Some(now),
+    })
 }
 
 fn parse(address: &str) -> Result<(&str, Option<&str>), Error> {
@@ -71,30 +97,14 @@ fn parse(address: &str) -> Result<(&str, Option<&str>), Error> {
     }
 }
 
-async fn sender(context: &Context, caller: &Caller) -> Result<String, Error> {
-    match &caller.who {
-        Who::Operator => {
-            let session_id = caller.session.clone().unwrap_or_default();
-            Ok(context.call::<SessionGet>(caller, SessionGetParams { session_id }).await?.name)
-        }
-        Who::Member { team, name } => Ok(format!("{name}@{team}")),
-        Who::Agent(id) => {
-            let task = context.call::<TaskGet>(caller, TaskGetParams { task_id: id.to_string() }).await?;
-            Ok(match (task.name, task.team_name) {
-                (Some(name), Some(team)) => format!("{name}@{team}"),
-                (Some(name), None) => name,
-                (None, _) => task.id.to_string(),
-            })
-        }
-    }
-}
-
 /// Hands a message to the socket and gives the result that it was answered with.
-async fn deliver(path: &Path, params: MessageDeliverParams) -> Result<Value, Error> {
-    check(path).await?;
-    let socket = UnixStream::connect(path).await.map_err(|error| failed(path, &error))?;
-    let own = rustix::process::geteuid().as_raw();
-    if socket.peer_cred().map_err(|error| failed(path, &error))?.uid() != own {
+async fn deliver(path: &Path, own: Option<Node>, params: MessageDeliverParams) -> Result<Value, Error> {
+    let place = checked(path, own).await?;
+    // By the place that was checked: what the path names may be another one by now.
+    let opened = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let socket = UnixStream::connect(opened).await.map_err(|error| failed(path, &error))?;
+    let user = rustix::process::geteuid().as_raw();
+    if socket.peer_cred().map_err(|error| failed(path, &error))?.uid() != user {
         return Err(refused(&path.display().to_string(), "another user listens there"));
     }
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": MessageDeliver::NAME, "params": params });
@@ -114,8 +124,13 @@ async fn deliver(path: &Path, params: MessageDeliverParams) -> Result<Value, Err
     Err(Error::new(Kind::MailboxFull, format!("{} closed without a reply", path.display())))
 }
 
-async fn check(path: &Path) -> Result<(), Error> {
-    let metadata = tokio::fs::symlink_metadata(path).await.map_err(|error| failed(path, &error))?;
+/// Opens the place of a socket, without connecting, where it may get a message.
+async fn checked(path: &Path, own: Option<Node>) -> Result<File, Error> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let place = options.open(path).await.map_err(|error| failed(path, &error))?;
+    let metadata = place.metadata().await.map_err(|error| failed(path, &error))?;
     let shown = path.display().to_string();
     if !metadata.file_type().is_socket() {
         return Err(refused(&shown, "it is no socket"));
@@ -123,7 +138,10 @@ async fn check(path: &Path) -> Result<(), Error> {
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(refused(&shown, "it belongs to another user"));
     }
-    Ok(())
+    if own == Some(Node::of(&metadata)) {
+        return Err(refused(&shown, "it is this daemon's own: leave out the path"));
+    }
+    Ok(place)
 }
 
 fn refused(path: &str, why: &str) -> Error {
@@ -170,9 +188,9 @@ mod tests {
         std::os::unix::fs::symlink(&socket, &link).unwrap();
         std::fs::write(&file, "").unwrap();
         for path in [&link, &file] {
-            assert_eq!(deliver(path, params()).await.unwrap_err().kind, Kind::UnsafeAddress);
+            assert_eq!(deliver(path, None, params()).await.unwrap_err().kind, Kind::UnsafeAddress);
         }
-        assert_eq!(deliver(&dir.path().join("none"), params()).await.unwrap_err().kind, Kind::MailboxFull);
+        assert_eq!(deliver(&dir.path().join("none"), None, params()).await.unwrap_err().kind, Kind::MailboxFull);
     }
 
     /// RT-13: it is delivered only after the reply; a refusal and a silent end are errors.
@@ -195,9 +213,9 @@ mod tests {
                 socket.write_all(reply.as_bytes()).await.unwrap();
             }
         });
-        assert_eq!(deliver(&path, params()).await.unwrap()["messageId"], "msg_7");
-        assert_eq!(deliver(&path, params()).await.unwrap_err().kind, Kind::Refused);
-        assert_eq!(deliver(&path, params()).await.unwrap_err().kind, Kind::MailboxFull);
+        assert_eq!(deliver(&path, None, params()).await.unwrap()["messageId"], "msg_7");
+        assert_eq!(deliver(&path, None, params()).await.unwrap_err().kind, Kind::Refused);
+        assert_eq!(deliver(&path, None, params()).await.unwrap_err().kind, Kind::MailboxFull);
         other.await.unwrap();
     }
 }

@@ -1,27 +1,26 @@
 //! The control connection to a shim: commands go out, facts come in.
+//!
+//! What has to hold for good (a stop, a terminal's size) is noted before it is sent, and said again after each hello:
+//! a connection may break between the two.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use ccagent_core::input::Report;
+use ccagent_proto::Millis;
 use ccagent_proto::task::Exit;
-use ccagent_proto::{Error, Kind, TaskId};
 use ccagent_shim::files;
-use ccagent_shim::wire::{DaemonLine, ExitRecord, ShimLine, StdinError};
+use ccagent_shim::wire::{DaemonLine, ExitRecord, ShimLine, State};
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::codec::{Framed, LinesCodec};
 
 use super::attempt::Attempt;
-use super::{Command, ended};
+use super::{Command, Orders};
 use crate::hub::Key;
 
 /// Bytes of a control line at most.
 const LINE_MOST: usize = 1 << 20;
-/// Bytes of input in one control line.
-const CHUNK: usize = 64 << 10;
 /// Output is reported to the core at most so often (OF-05).
 const OUTPUT_EVERY: Duration = Duration::from_millis(100);
 
@@ -31,6 +30,30 @@ pub(super) enum Close {
     Exited(ExitRecord),
     /// The connection broke.
     Broken,
+}
+
+/// What a shim is to be told on every connection.
+#[derive(Debug, Default)]
+pub(super) struct Lasting {
+    stop: Option<Millis>,
+    size: Option<(u16, u16)>,
+}
+
+impl Lasting {
+    /// Notes a command; of several stops the one with the smallest grace.
+    pub(super) fn note(&mut self, command: &Command) {
+        match *command {
+            Command::Stop(grace) => self.stop = Some(self.stop.map_or(grace, |known| known.min(grace))),
+            Command::Resize(cols, rows) => self.size = Some((cols, rows)),
+        }
+    }
+
+    /// What to say after a hello. Whether the shim has heard it before is not asked: another stop changes nothing
+    /// but an earlier deadline, and a kill may be missing where the stop before it is known.
+    fn lines(&self) -> impl Iterator<Item = DaemonLine> {
+        let size = self.size.map(|(cols, rows)| Command::Resize(cols, rows));
+        size.into_iter().chain(self.stop.map(Command::Stop)).map(|command| line(&command))
+    }
 }
 
 impl Attempt {
@@ -43,91 +66,92 @@ impl Attempt {
         Ok(lines)
     }
 
-    pub(super) async fn serve(&self, mut lines: Lines, commands: &mut mpsc::Receiver<Command>) -> Close {
-        let mut writes: HashMap<u64, oneshot::Sender<Result<(), Error>>> = HashMap::new();
-        let mut seq = 0_u64;
+    pub(super) async fn serve(&mut self, mut lines: Lines, orders: &mut Orders) -> Close {
         let mut output = Output::default();
         loop {
-            tokio::select! {
+            let done = tokio::select! {
                 line = lines.next() => {
                     let Some(Ok(line)) = line else { return Close::Broken };
                     match serde_json::from_str::<ShimLine>(&line) {
                         Ok(ShimLine::Exited(record)) => return Close::Exited(record),
-                        Ok(ShimLine::StdinDone { seq, error }) => {
-                            if let Some(reply) = writes.remove(&seq) {
-                                drop(reply.send(stdin_result(self.task, error)));
-                            }
+                        Ok(line) => self.hear(line, &mut lines, &mut output).await,
+                        Err(error) => {
+                            tracing::warn!(task = %self.task, %error, "the shim said something odd");
+                            Ok(())
                         }
-                        Ok(ShimLine::Output { bytes }) => {
-                            self.inner.hub.wake(&Key::Output(self.task));
-                            output.grew(bytes);
-                            if say(&mut lines, &DaemonLine::OutputAck {}).await.is_err() {
-                                return Close::Broken;
-                            }
-                        }
-                        Ok(line) => self.hear(line, &mut output).await,
-                        Err(error) => tracing::warn!(task = %self.task, %error, "the shim said something odd"),
                     }
                 }
-                command = commands.recv() => {
-                    let Some(command) = command else { return Close::Broken };
-                    if self.obey(command, &mut lines, &mut writes, &mut seq).await.is_err() {
-                        return Close::Broken;
-                    }
+                Some(command) = orders.commands.recv() => {
+                    self.lasting.note(&command);
+                    say(&mut lines, &line(&command)).await
                 }
-                () = output.due() => self.report(output.take()).await,
+                Some(write) = orders.writes.recv(), if self.input.is_idle() => {
+                    self.input.begin(write);
+                    Ok(())
+                }
+                () = output.due() => {
+                    self.report(output.take()).await;
+                    Ok(())
+                }
+            };
+            if done.is_err() || self.feed(&mut lines).await.is_err() {
+                return Close::Broken;
             }
         }
     }
 
-    async fn hear(&self, line: ShimLine, output: &mut Output) {
+    /// Sends the next piece of input, where there is one.
+    async fn feed(&mut self, lines: &mut Lines) -> std::io::Result<()> {
+        match self.input.next() {
+            Some(piece) => say(lines, &piece).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn hear(
+        &mut self,
+        line: ShimLine,
+        lines: &mut Lines,
+        output: &mut Output,
+    ) -> std::io::Result<()> {
         match line {
-            ShimLine::State(state) => {
-                output.truncated = state.output_truncated;
-                if state.output_bytes > 0 {
-                    output.grew(state.output_bytes);
-                }
-                if let Some(end) = state.leader_exited {
-                    let exit = Exit { code: end.code, signal: end.signal };
-                    let remaining = u32::try_from(state.descendants).unwrap_or(u32::MAX);
-                    self.report(Report::LeaderEnded { exit, remaining }).await;
-                }
+            ShimLine::State(state) => return self.greeted(&state, lines, output).await,
+            ShimLine::Output { bytes } => {
+                self.inner.hub.wake(&Key::Output(self.task));
+                output.grew(bytes);
+                return say(lines, &DaemonLine::OutputAck {}).await;
             }
+            ShimLine::StdinDone { seq, error } => self.input.settled(self.task, seq, error),
             ShimLine::LeaderExited { code, signal, remaining } => {
                 let remaining = u32::try_from(remaining).unwrap_or(u32::MAX);
                 self.report(Report::LeaderEnded { exit: Exit { code, signal }, remaining }).await;
             }
             ShimLine::Refused { reason } => tracing::warn!(task = %self.task, reason, "the shim refused us"),
-            ShimLine::Output { .. } | ShimLine::StdinDone { .. } | ShimLine::Exited(_) => {}
+            ShimLine::Exited(_) => {}
         }
+        Ok(())
     }
 
-    async fn obey(
-        &self,
-        command: Command,
+    async fn greeted(
+        &mut self,
+        state: &State,
         lines: &mut Lines,
-        writes: &mut HashMap<u64, oneshot::Sender<Result<(), Error>>>,
-        seq: &mut u64,
+        output: &mut Output,
     ) -> std::io::Result<()> {
-        match command {
-            Command::Stop(0) => say(lines, &DaemonLine::Kill {}).await,
-            Command::Stop(grace_ms) => say(lines, &DaemonLine::Stop { grace_ms }).await,
-            Command::Resize(cols, rows) => say(lines, &DaemonLine::Resize { cols, rows }).await,
-            Command::Write(bytes, eof, reply) => {
-                let mut chunks: Vec<&[u8]> = bytes.chunks(CHUNK).collect();
-                if chunks.is_empty() {
-                    chunks.push(&[]);
-                }
-                let last = chunks.len() - 1;
-                for (place, chunk) in chunks.into_iter().enumerate() {
-                    *seq += 1;
-                    say(lines, &DaemonLine::stdin(chunk, eof && place == last, *seq)).await?;
-                }
-                // The chunks are settled in order: the last one's answer is the whole's.
-                writes.insert(*seq, reply);
-                Ok(())
-            }
+        for line in self.lasting.lines() {
+            say(lines, &line).await?;
         }
+        self.input.greeted(state);
+        output.truncated = state.output_truncated;
+        if state.output_bytes > 0 {
+            output.grew(state.output_bytes);
+        }
+        if let Some(end) = state.leader_exited {
+            let exit = Exit { code: end.code, signal: end.signal };
+            let remaining = u32::try_from(state.descendants).unwrap_or(u32::MAX);
+            self.report(Report::LeaderEnded { exit, remaining }).await;
+        }
+        Ok(())
     }
 }
 
@@ -138,13 +162,11 @@ async fn say(lines: &mut Lines, line: &DaemonLine) -> std::io::Result<()> {
     lines.send(text).await.map_err(std::io::Error::other)
 }
 
-fn stdin_result(task: TaskId, error: Option<StdinError>) -> Result<(), Error> {
-    match error {
-        None => Ok(()),
-        Some(StdinError::Full) => {
-            Err(Error::new(Kind::Overloaded, "the program does not read its input: try again later"))
-        }
-        Some(StdinError::Closed) => Err(ended(task).with("cause", "stdinClosed")),
+fn line(command: &Command) -> DaemonLine {
+    match *command {
+        Command::Stop(0) => DaemonLine::Kill {},
+        Command::Stop(grace_ms) => DaemonLine::Stop { grace_ms },
+        Command::Resize(cols, rows) => DaemonLine::Resize { cols, rows },
     }
 }
 
@@ -177,5 +199,28 @@ impl Output {
         self.pending = false;
         self.last = Some(Instant::now());
         Report::Output { bytes: self.bytes, truncated: self.truncated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D54, I4: over a broken connection no stop is lost, and a kill is not forgotten for the stop before it.
+    #[test]
+    fn the_hardest_stop_is_said_again_after_each_hello() {
+        let mut lasting = Lasting::default();
+        assert_eq!(lasting.lines().count(), 0);
+        for (command, said) in [
+            (Command::Stop(5000), DaemonLine::Stop { grace_ms: 5000 }),
+            (Command::Stop(9000), DaemonLine::Stop { grace_ms: 5000 }),
+            (Command::Stop(0), DaemonLine::Kill {}),
+            (Command::Stop(5000), DaemonLine::Kill {}),
+        ] {
+            lasting.note(&command);
+            assert_eq!(lasting.lines().collect::<Vec<_>>(), [said]);
+        }
+        lasting.note(&Command::Resize(80, 24));
+        assert_eq!(lasting.lines().next(), Some(DaemonLine::Resize { cols: 80, rows: 24 }));
     }
 }

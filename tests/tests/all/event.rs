@@ -94,10 +94,16 @@ async fn a_slow_subscriber_is_told_that_it_lagged() {
     let mut slow = daemon.raw();
     slow.send_line(&ccagent_tests::raw::request("event.subscribe", &json!({ "topics": ["session"] })));
     assert!(slow.line().unwrap()["result"].is_string());
-    for _ in 0..10 {
-        conn.ok("session.pause", json!({ "sessionId": "main" })).await;
-        conn.ok("session.unpause", json!({ "sessionId": "main" })).await;
-    }
+    // More than the connection and the subscriber's queue keep, at once: nobody waits for long for a reader.
+    let calls: Vec<Value> = (0..200)
+        .map(|id| {
+            let method = if id % 2 == 0 { "session.pause" } else { "session.unpause" };
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": { "sessionId": "main" } })
+        })
+        .collect();
+    let mut busy = daemon.raw();
+    busy.send_line(&json!(calls));
+    assert_eq!(busy.line().unwrap().as_array().unwrap().len(), 200);
     let mut lagged = false;
     while !lagged {
         let Some(line) = slow.line() else { break };

@@ -69,6 +69,11 @@ impl Core {
             .collect()
     }
 
+    /// Every task that has not ended, those of which no record is kept among them.
+    pub fn live(&self) -> impl Iterator<Item = &Row> {
+        self.tasks.iter().filter(|row| !row.is_done())
+    }
+
     /// How many live and held tasks there are of each status, and how many archived ones.
     pub fn counts(&self) -> std::collections::BTreeMap<String, u64> {
         let mut counts = std::collections::BTreeMap::new();

@@ -163,6 +163,7 @@ impl Core {
         id: TaskId,
         params: AgentSpawnParams,
     ) -> Result<AgentSpawnResult, Error> {
+        refuse_new_work(&params)?;
         let params = TaskResumeParams {
             task_id: id.to_string(),
             prompt: params.prompt,
@@ -231,10 +232,21 @@ impl Core {
     }
 }
 
-/// Which record kind holds an archived task.
-pub const PAST: &str = <Past as Stored>::KIND;
-
-/// Reads an archived task's record.
-pub fn past(record: Record) -> Option<Past> {
-    if let Record::Past(past) = record { Some(past) } else { None }
+/// A resume runs what ran before: params that would change that are refused, and not dropped.
+fn refuse_new_work(params: &AgentSpawnParams) -> Result<(), Error> {
+    let given = [
+        ("command", params.command.is_some()),
+        ("name", params.name.is_some()),
+        ("teamName", params.team_name.is_some()),
+        ("cwd", params.cwd.is_some()),
+        ("stdin", params.stdin.is_some()),
+        ("after", params.after.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => super::shape::refuse_unbuilt(params),
+        Some((path, _)) => {
+            let why = format!("a resume keeps its {path}: leave it out, or spawn another agent");
+            Err(Error::new(Kind::InvalidParams, why).with("path", path))
+        }
+    }
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::queue::dependency_failed;
 use super::resolve::Found;
 use super::view::COMMAND;
-use super::{Budget, Launch, Outcome, Row, State, unbuilt};
+use super::{Budget, Launch, Outcome, Row, State, shape};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
@@ -21,13 +21,8 @@ use crate::effect::Effect;
 use crate::record::Record;
 use crate::team::check_agent_name;
 
-/// Bytes of a command line at most: the kernel takes no more.
-const COMMAND_MOST: usize = 1 << 20;
 /// The methods that a spawn's answer points to (SP-19).
 const HINT: &str = "read its output with task.output, wait with task.wait, stop it with task.stop";
-
-/// The permission modes of the contract.
-const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "bubble"];
 
 /// A spawn whose params were looked up and found good.
 struct Plan {
@@ -121,10 +116,10 @@ impl Core {
 
     /// Looks everything up and refuses what can't be.
     fn plan(&self, caller: &Caller, params: &AgentSpawnParams) -> Result<Plan, Error> {
-        refuse_unbuilt(params)?;
+        shape::refuse_unbuilt(params)?;
         let session = self.session_of(caller, params.session_id.as_ref())?;
-        let argv = command_of(params)?;
-        check_shapes(params)?;
+        let argv = shape::command_of(params)?;
+        shape::check(params)?;
         self.has_output_room()?;
         let (name, team) = self.names_of(caller, params)?;
         let (after, waits, doomed) = self.predecessors(params.after.as_deref().unwrap_or_default())?;
@@ -321,84 +316,6 @@ impl Core {
             cx.effects.push(Effect::Log { task: id, session: task.session.clone(), row });
         }
     }
-}
-
-/// The program and its arguments.
-fn command_of(params: &AgentSpawnParams) -> Result<Vec<String>, Error> {
-    let bad = |why: &str| Error::new(Kind::InvalidParams, why).with("path", "command");
-    let Some(argv) = params.command.clone() else {
-        return Err(Error::new(
-            Kind::RunnerUnavailable,
-            "this version runs programs only: give command, the program and its arguments",
-        )
-        .with("needs", "command"));
-    };
-    if argv.first().is_none_or(String::is_empty) {
-        return Err(bad("command needs a program as its first entry"));
-    }
-    if argv.iter().any(|word| word.contains('\0')) {
-        return Err(bad("a word of command has a NUL byte, which no program can be given"));
-    }
-    if argv.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND_MOST {
-        return Err(bad("command has more than 1 MiB: write the text to a file or to its input"));
-    }
-    Ok(argv)
-}
-
-/// Values whose shape the types leave open.
-fn check_shapes(params: &AgentSpawnParams) -> Result<(), Error> {
-    let bad = |path: &str, why: String| Err(Error::new(Kind::InvalidParams, why).with("path", path));
-    if let Some(mode) = &params.permission_mode
-        && !MODES.contains(&mode.as_str())
-    {
-        return bad("permissionMode", format!("{mode:?} is no permission mode: {} are", MODES.join(", ")));
-    }
-    for (name, value) in params.env.iter().flatten() {
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return bad("env", format!("{name:?} is no variable name, or its value has a NUL byte"));
-        }
-        if name.starts_with("CCAGENT_") {
-            return bad("env", format!("{name} is set by the daemon"));
-        }
-    }
-    if params.cwd.as_ref().is_some_and(|cwd| cwd.contains('\0')) {
-        return bad("cwd", "cwd has a NUL byte".to_owned());
-    }
-    if params.labels.as_ref().is_some_and(|labels| labels.len() > 64) {
-        return bad("labels", "a task has at most 64 labels".to_owned());
-    }
-    Ok(())
-}
-
-/// Params of the contract that need a model, a worktree or another machine.
-fn refuse_unbuilt(params: &AgentSpawnParams) -> Result<(), Error> {
-    if let Some(isolation) = params.isolation.as_deref().filter(|word| *word != "none") {
-        return match isolation {
-            "worktree" | "remote" | "container" => Err(unbuilt("isolation").with("value", isolation)),
-            _ => Err(Error::new(Kind::InvalidParams, "isolation is none, worktree or remote")
-                .with("path", "isolation")),
-        };
-    }
-    if let Some(kind) = params.runner.filter(|kind| *kind != RunnerKind::Process) {
-        return Err(Error::new(
-            Kind::RunnerUnavailable,
-            "only the runner process is available in this version",
-        )
-        .with("runner", serde_json::to_value(kind).unwrap_or_default()));
-    }
-    let wanted = [
-        ("writeScopes", params.write_scopes.is_some()),
-        ("profile", params.profile.is_some()),
-        ("overrides", params.overrides.is_some()),
-        ("share", params.share.is_some()),
-        ("criticalReminder", params.critical_reminder.is_some()),
-        ("systemPrompt", params.system_prompt.is_some()),
-        ("maxTurns", params.max_turns.is_some()),
-        ("maxTokens", params.max_tokens.is_some()),
-        ("maxUsd", params.max_usd.is_some()),
-        ("planModeRequired", params.plan_mode_required == Some(true)),
-    ];
-    wanted.into_iter().find(|(_, wanted)| *wanted).map_or(Ok(()), |(name, _)| Err(unbuilt(name)))
 }
 
 /// The route, by the ordered predicate: teammate, background, then synchronous (SP-07).

@@ -6,7 +6,7 @@ use ccagent_proto::team as wire;
 use ccagent_proto::{Empty, Error, Kind, Millis, TaskId};
 use serde_json::json;
 
-use super::{Member, Seen, check_agent_name, key, no_member, team_event};
+use super::{MEMBERS_MOST, Member, Seen, check_agent_name, key, no_member, team_event, too_many_members};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
@@ -32,6 +32,10 @@ impl Core {
             if held.is_some_and(|conn| conn != caller.conn) || (!resumes && self.runs(member)) {
                 return Err(name_taken(&params.name));
             }
+        }
+
+        if member.is_none() && row.members.len() >= MEMBERS_MOST {
+            return Err(too_many_members(row));
         }
 
         let (team, name) = (params.team_name.clone(), params.name.clone());

@@ -49,6 +49,15 @@ pub(crate) fn call(known: &Known, random: &Random) -> Request {
 }
 
 fn spawn(known: &Known, random: &Random) -> AgentSpawnParams {
+    if let Some(id) = random.pick(&known.tasks).copied().filter(|_| random.percent(5)) {
+        return AgentSpawnParams {
+            resume_agent_id: Some(id),
+            env: env(random),
+            run_in_background: random.sometimes(70, true),
+            idempotency_key: key(random),
+            ..AgentSpawnParams::default()
+        };
+    }
     AgentSpawnParams {
         command: random.sometimes(97, vec!["true".to_owned()]),
         prompt: random.sometimes(30, "do it".to_owned()),
@@ -59,7 +68,6 @@ fn spawn(known: &Known, random: &Random) -> AgentSpawnParams {
         persist: random.sometimes(10, false),
         env: env(random),
         run_timeout_ms: random.sometimes(30, limit(random)),
-        resume_agent_id: random.pick(&known.tasks).copied().filter(|_| random.percent(5)),
         after: random.sometimes(25, (0..random.below(3)).map(|_| task(known, random)).collect()),
         idempotency_key: key(random),
         ..AgentSpawnParams::default()
@@ -127,7 +135,7 @@ fn mail_call(known: &Known, random: &Random) -> Request {
                 from: "far".to_owned(),
                 to: random.sometimes(50, receiver(known, random)),
                 text: "hello".to_owned(),
-                summary: None,
+                ..ForeignMessage::default()
             },
         }),
         11 => Request::MessageRoute(MessageRouteParams { to: receiver(known, random), team_name }),

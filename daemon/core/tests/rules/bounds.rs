@@ -4,6 +4,7 @@ use ccagent_core::input::Report;
 use ccagent_core::mailbox::{Read, is_kept};
 use ccagent_core::record::Write;
 use ccagent_core::{Input, Limits, Record};
+use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::method::{
     AgentSpawn, MailboxAck, MessageSend, TaskGet, TaskRemove, TaskResume, TeamCreate,
 };
@@ -155,4 +156,33 @@ fn other_limits_hold_from_then_on() {
     desk.ack_all();
     desk.after(3000);
     assert!(desk.past(waits).is_some());
+}
+
+/// I8: short texts that stay in memory are bounded, and named when they are too long.
+#[test]
+fn short_texts_are_bounded() {
+    let mut desk = Desk::new();
+    let long = || "x".repeat(5000);
+    let rows = [
+        ("cwd", AgentSpawnParams { cwd: Some(format!("/{}", long())), ..background() }),
+        ("model", AgentSpawnParams { model: Some(long()), ..background() }),
+        ("labels", AgentSpawnParams { labels: Some([(long(), String::new())].into()), ..background() }),
+        ("env", AgentSpawnParams { env: Some([(long(), String::new())].into()), ..background() }),
+    ];
+    for (path, params) in rows {
+        let error = desk.refused::<AgentSpawn>(&person(), params, Kind::InvalidParams);
+        assert_eq!(error.data["path"], path);
+    }
+}
+
+/// RS-09, C33: a resume by spawn refuses what it would have to drop.
+#[test]
+fn a_resume_by_spawn_takes_no_other_command() {
+    let mut desk = Desk::new();
+    let task = desk.completed(background());
+    let other = AgentSpawnParams { resume_agent_id: Some(task), ..background() };
+    let error = desk.refused::<AgentSpawn>(&person(), other.clone(), Kind::InvalidParams);
+    assert_eq!(error.data["path"], "command");
+    desk.ok::<AgentSpawn>(&person(), AgentSpawnParams { command: None, ..other });
+    assert_eq!(desk.get(task).attempt, 2);
 }

@@ -177,3 +177,18 @@ fn a_deleted_teams_mail_is_not_lost() {
     desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "red".into(), force: Some(true) });
     assert_eq!(read(&mut desk, &person())[0].to, "ann@red");
 }
+
+/// A9, I8: a page of mail is bounded in bytes as well; what does not fit is not handed out.
+#[test]
+fn a_page_of_mail_is_bounded_in_bytes() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(named("ann"));
+    let large = || MessageSendParams { message: Content::Text("x".repeat(1 << 20)), ..to("ann") };
+    for _ in 0..9 {
+        desk.ok::<MessageSend>(&person(), large());
+    }
+    let poll =
+        |desk: &mut Desk| desk.ok::<MailboxPoll>(&agent(task), MailboxPollParams::default()).messages.len();
+    assert_eq!(desk.ok::<MailboxRead>(&agent(task), MailboxReadParams::default()).messages.len(), 8);
+    assert_eq!((poll(&mut desk), poll(&mut desk), poll(&mut desk)), (8, 1, 0));
+}

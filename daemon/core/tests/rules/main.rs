@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod bounds;
+#[cfg(test)]
 mod desk;
 #[cfg(test)]
 mod idempotency;

@@ -222,7 +222,7 @@ fn a_delivered_message_is_marked_as_foreign() {
             from: "operator".into(),
             to: to.map(Into::into),
             text: r#"{"type": "permission_response"}"#.into(),
-            summary: None,
+            ..ForeignMessage::default()
         },
     };
     let outside = Caller { session: Some(SessionId::main()), ..Caller::operator(9) };

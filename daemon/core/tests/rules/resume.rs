@@ -37,7 +37,7 @@ fn what_runs_or_is_unknown_cannot_be_resumed() {
     desk.refused::<TaskResume>(&person(), resume(task), Kind::StillRunning);
     let nobody: TaskId = "agent_00000000-0000-0000-0000-000000000000".parse().unwrap();
     desk.refused::<TaskResume>(&person(), resume(nobody), Kind::NoResumableRecord);
-    let by_spawn = AgentSpawnParams { resume_agent_id: Some(nobody), ..background() };
+    let by_spawn = AgentSpawnParams { resume_agent_id: Some(nobody), command: None, ..background() };
     desk.refused::<AgentSpawn>(&person(), by_spawn, Kind::NoResumableRecord);
     assert!(serde_json::from_str::<AgentSpawnParams>(r#"{"resumeAgentId": "agent_7"}"#).is_err());
     let upper = r#"{"resumeAgentId": "agent_00000000-0000-0000-0000-0000000000AB"}"#;
@@ -67,7 +67,7 @@ fn every_end_can_be_resumed() {
         let result = if n % 2 == 0 {
             desk.ok::<TaskResume>(&person(), resume(task))
         } else {
-            let params = AgentSpawnParams { resume_agent_id: Some(task), ..background() };
+            let params = AgentSpawnParams { resume_agent_id: Some(task), command: None, ..background() };
             desk.ok::<AgentSpawn>(&person(), params)
         };
         assert_eq!((result.task_id, result.task.attempt), (task, 2));

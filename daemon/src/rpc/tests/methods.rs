@@ -1,5 +1,6 @@
 //! Methods that do little, each for one property of the edge.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::super::Limits;
 use super::super::accept::Edge;
+use super::super::peer::Shims;
 use super::super::registry::{Api, Registry};
 use super::client::Client;
 
@@ -164,8 +166,8 @@ impl Daemon {
             let seen = seen_by.clone();
             Box::pin(async move { seen.send(Seen::Disconnected(conn)).await.unwrap() }) as _
         });
-        let edge =
-            Edge::new(api, limits, Arc::new(task_of_shim), disconnected, (stop.clone(), tracker.clone()));
+        let shims = Shims::new(PathBuf::new(), Arc::new(task_of_shim));
+        let edge = Edge::new(api, limits, shims, disconnected, (stop.clone(), tracker.clone()));
         tracker.spawn(Arc::clone(&edge).serve(listener));
         Self { edge, stop, tracker, release, seen, dir }
     }

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::super::accept::Edge;
 use super::super::context::{Context, Times};
 use super::super::daemon::{Daemon, Info, Overview};
+use super::super::peer::Shims;
 use super::super::{Limits, methods};
 use super::client::{Client, call};
 use crate::driver::{Driver, Handle, Hands};
@@ -111,7 +112,8 @@ impl World {
             Box::pin(async move { teller.disconnected(conn).await }) as _
         });
         let stop = CancellationToken::new();
-        let edge = Edge::new(api, Limits::default(), Arc::new(|_| None), disconnected, (stop, tracker));
+        let shims = Shims::new(PathBuf::new(), Arc::new(|_| None));
+        let edge = Edge::new(api, Limits::default(), shims, disconnected, (stop, tracker));
         Self { edge, handle, hub, vault, ended, orders, dir }
     }
 
