@@ -131,6 +131,7 @@ impl Core {
     ) -> Result<MessageSendResult, Error> {
         let target = self.route(caller, &params.to, params.team_name.as_deref())?;
         let (text, kind) = content(params.message)?;
+        self.may_say(caller, kind)?;
         if text.len() as u64 > self.limits.message {
             return Err(Error::new(
                 Kind::MessageTooLarge,

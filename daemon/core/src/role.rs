@@ -13,6 +13,7 @@
 //! A refusal changes nothing and names the role that is needed.
 
 use ccagent_proto::daemon::Role;
+use ccagent_proto::message::MessageKind;
 use ccagent_proto::method::Request;
 use ccagent_proto::{Error, Kind, TaskId};
 
@@ -159,6 +160,30 @@ impl Core {
                 Err(self.refusal(caller, "a message to another team", "operator"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What steers a member is said by its lead or a person: an answer to a plan or a permission that anybody else
+    /// could say would be none (G5, A17, I11).
+    pub(crate) fn may_say(&self, caller: &Caller, kind: MessageKind) -> Result<(), Error> {
+        let steers = match kind {
+            MessageKind::ShutdownRequest
+            | MessageKind::PlanApprovalResponse
+            | MessageKind::PermissionResponse
+            | MessageKind::TaskAssignment => true,
+            MessageKind::Text
+            | MessageKind::ShutdownResponse
+            | MessageKind::PlanApprovalRequest
+            | MessageKind::PermissionRequest
+            | MessageKind::IdleNotification => false,
+        };
+        match self.role(caller) {
+            Role::Teammate | Role::Agent if steers => {
+                Err(Error::new(Kind::LeadOnly, "only a lead or a person says this to a member")
+                    .with("role", self.role(caller).word())
+                    .with("needs", "lead"))
+            }
+            Role::Operator | Role::Lead | Role::Teammate | Role::Agent => Ok(()),
         }
     }
 

@@ -107,7 +107,9 @@ pub(crate) fn check_name(name: &str, path: &str) -> Result<(), Error> {
         && name.len() <= NAME_MOST
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    let reserved = RESERVED.contains(&name) || name.starts_with("agent_") || name.starts_with("session_");
+    let reserved = RESERVED.iter().any(|word| word.eq_ignore_ascii_case(name))
+        || name.starts_with("agent_")
+        || name.starts_with("session_");
     if good && !reserved {
         return Ok(());
     }
@@ -123,7 +125,7 @@ pub(crate) fn check_name(name: &str, path: &str) -> Result<(), Error> {
 
 /// A name of an agent or a member: none that a person's messages come from (A17).
 pub(crate) fn check_agent_name(name: &str, path: &str) -> Result<(), Error> {
-    if name == OPERATOR {
+    if name.eq_ignore_ascii_case(OPERATOR) {
         return Err(
             Error::new(Kind::InvalidParams, format!("{name:?} is a reserved name")).with("path", path)
         );

@@ -39,8 +39,9 @@ pub fn write(row: &Row) -> String {
     };
     let mut xml = String::from("<task-notification>\n");
     let mut element = |name: &str, text: &str| {
-        // Writing to a String can't fail.
-        _ = writeln!(xml, "<{name}>{}</{name}>", partial_escape(text));
+        // XML has no way to write most control characters. Writing to a String can't fail.
+        let text: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+        _ = writeln!(xml, "<{name}>{}</{name}>", partial_escape(&text));
     };
     element("task-id", &row.task.to_string());
     element("status", status);
@@ -143,6 +144,14 @@ mod tests {
             parsed.usage,
             Some(ParsedUsage { total_tokens: None, tool_uses: Some(3), duration_ms: None })
         );
+    }
+
+    /// NT-11: control characters of a program's output make no invalid XML.
+    #[test]
+    fn control_characters_are_left_out() {
+        let xml = write(&row("a\u{1b}[31mred", Some("one\n\ttwo\u{1}\u{7f}")));
+        assert!(!xml.contains(['\u{1b}', '\u{1}', '\u{7f}']));
+        assert!(xml.contains("<result>one\n\ttwo</result>"));
     }
 
     proptest! {
