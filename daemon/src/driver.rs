@@ -18,15 +18,16 @@ use std::time::Duration;
 use ccagent_core::effect::Start;
 use ccagent_core::record::Write;
 use ccagent_core::recovery::Survivor;
-use ccagent_core::{Core, Cx, Effect, Ids, Input};
+use ccagent_core::task::Row;
+use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input, Who};
 use ccagent_proto::event::EventSubscribeParams;
-use ccagent_proto::method::{Request, Response};
-use ccagent_proto::task::TaskListParams;
+use ccagent_proto::method::Response;
+use ccagent_proto::task::Task;
 use ccagent_proto::{Error, Millis, TaskId};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::hub::{EventStream, Hub};
+use crate::hub::{EventStream, Hub, Wanted};
 use crate::store::{self, Store, StoreError};
 
 pub use clock::Clock;
@@ -49,7 +50,7 @@ pub(crate) enum Message {
     /// An input that nobody waits for.
     Tell(Box<Input>),
     /// A subscription: its snapshot is a read like any other.
-    Subscribe(Box<(ccagent_core::Caller, EventSubscribeParams)>, oneshot::Sender<Result<EventStream, Error>>),
+    Subscribe(Box<(Caller, EventSubscribeParams)>, oneshot::Sender<Result<EventStream, Error>>),
     /// A question about the core that is no call of the contract.
     Ask(Question),
 }
@@ -88,12 +89,9 @@ impl<H> std::fmt::Debug for Driver<H> {
 enum Release {
     Effects(Vec<Effect>),
     Reply(Box<Result<Option<Response>, Error>>, Reply),
-    Subscribe(
-        EventSubscribeParams,
-        Vec<ccagent_proto::task::Task>,
-        oneshot::Sender<Result<EventStream, Error>>,
-    ),
+    Subscribe(Box<Wanted>, Vec<Task>, oneshot::Sender<Result<EventStream, Error>>),
     Refuse(Error, oneshot::Sender<Result<EventStream, Error>>),
+    Ask(Question),
 }
 
 /// Ids from the operating system's randomness and the time.
@@ -191,16 +189,18 @@ impl<H: Hands> Driver<H> {
             }
             Message::Subscribe(asked, reply) => {
                 let (caller, params) = *asked;
-                let request = Request::TaskList(TaskListParams { limit: Some(1000), ..Default::default() });
-                releases.push(match self.core.apply(&mut cx, Input::Call(caller, request)) {
-                    Ok(Some(Response::TaskList(list))) => Release::Subscribe(params, list.tasks, reply),
-                    Ok(_) => Release::Subscribe(params, Vec::new(), reply),
+                releases.push(match wanted(&self.core, &caller, params) {
+                    Ok(wanted) => {
+                        let tasks = snapshot(&self.core, &caller, &wanted, now);
+                        Release::Subscribe(Box::new(wanted), tasks, reply)
+                    }
                     Err(error) => Release::Refuse(error, reply),
                 });
                 None
             }
+            // It may see what was applied just now: its answer waits for the commit like any other.
             Message::Ask(question) => {
-                question(&self.core, now);
+                releases.push(Release::Ask(question));
                 None
             }
         };
@@ -243,10 +243,11 @@ impl<H: Hands> Driver<H> {
                 Release::Effects(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
                 // A caller that is gone needs no answer.
                 Release::Reply(answer, reply) => drop(reply.send(*answer)),
-                Release::Subscribe(params, tasks, reply) => {
-                    drop(reply.send(self.hub.subscribe(params, tasks)));
+                Release::Subscribe(wanted, tasks, reply) => {
+                    drop(reply.send(self.hub.subscribe(*wanted, tasks)));
                 }
                 Release::Refuse(error, reply) => drop(reply.send(Err(error))),
+                Release::Ask(question) => question(&self.core, self.clock.now()),
             }
         }
     }
@@ -266,11 +267,63 @@ impl<H: Hands> Driver<H> {
     }
 }
 
+/// What a subscriber gets: mail only of its own mailbox, where it is no operator.
+fn wanted(core: &Core, caller: &Caller, params: EventSubscribeParams) -> Result<Wanted, Error> {
+    let mail = match caller.who {
+        Who::Operator => None,
+        Who::Agent(_) | Who::Member { .. } => Some(core.address(caller, None, None)?.mailbox),
+    };
+    Ok(Wanted { params, mail })
+}
+
+/// The live tasks that a subscription is about, as far as its caller may see them.
+fn snapshot(core: &Core, caller: &Caller, wanted: &Wanted, now: Millis) -> Vec<Task> {
+    let fits = |row: &&Row| {
+        core.needs_sight(caller, row).is_ok()
+            && wanted.fits(Some(row.id), Some(&row.session), row.team.as_deref())
+    };
+    core.live().filter(fits).map(|row| core.view_row(row, now)).collect()
+}
+
 /// About how many bytes a write has.
 fn weight(write: &Write) -> usize {
     match write {
         Write::Put(ccagent_core::Record::Body(body)) => body.text.len(),
         Write::Put(_) => 512,
         Write::Delete { .. } => 64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::Bounds;
+
+    struct NoHands;
+
+    impl Hands for NoHands {
+        fn start(&self, _: Start) {}
+        fn stop(&self, _: TaskId, _: u32, _: Millis) {}
+        fn log(&self, _: String, _: serde_json::Value) {}
+        fn remove_files(&self, _: String) {}
+        fn forget(&self, _: u64) {}
+    }
+
+    /// L6: a question, too, is answered only after the commit of what it saw.
+    #[tokio::test]
+    async fn a_question_is_answered_after_the_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = store::Options::new(ccagent_core::Record::KINDS);
+        let store = Arc::new(Store::open(&dir.path().join("state"), options).unwrap());
+        let hub = Hub::new("e".into(), Bounds { ring: 1, subscriber: 1 });
+        let core = Core::new(ccagent_core::Limits::default());
+        let (mut driver, _handle) = Driver::new(core, store, hub, NoHands, 1);
+        let (reply, mut answer) = oneshot::channel();
+        let question: Question = Box::new(move |core, _| reply.send(core.paused()).unwrap());
+        let (writes, releases) = driver.apply_batch(Message::Ask(question));
+        assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        driver.commit(writes).await.unwrap();
+        driver.release(releases);
+        assert_eq!(answer.try_recv(), Ok(false));
     }
 }

@@ -83,9 +83,36 @@ impl Entry {
     }
 }
 
+/// What a subscriber gets of the events.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// What it asked for.
+    pub params: EventSubscribeParams,
+    /// The only mailbox whose mail it hears of; any where there is none.
+    pub mail: Option<Arc<str>>,
+}
+
+impl Wanted {
+    /// Whether something is inside its filter.
+    pub(crate) fn fits(&self, task: Option<TaskId>, session: Option<&SessionId>, team: Option<&str>) -> bool {
+        self.params.filter.as_ref().is_none_or(|filter| {
+            (filter.task_id.is_none() || filter.task_id == task)
+                && (filter.session_id.is_none() || filter.session_id.as_ref() == session)
+                && (filter.team_name.is_none() || filter.team_name.as_deref() == team)
+        })
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        let about = &entry.about;
+        let mail = entry.topic != Topic::Mail || self.mail.is_none() || self.mail == about.mailbox;
+        let topic = self.params.topics.as_ref().is_none_or(|topics| topics.contains(&entry.topic));
+        mail && topic && self.fits(about.task, about.session.as_ref(), about.team.as_deref())
+    }
+}
+
 #[derive(Debug)]
 struct Subscriber {
-    wanted: EventSubscribeParams,
+    wanted: Wanted,
     queue: mpsc::Sender<Arc<Entry>>,
     lag: Arc<Mutex<Option<u64>>>,
 }
@@ -143,19 +170,15 @@ impl Hub {
     }
 
     /// Begins a subscription whose snapshot is the state after the newest event (called by the driver alone).
-    pub(crate) fn subscribe(
-        &self,
-        params: EventSubscribeParams,
-        tasks: Vec<Task>,
-    ) -> Result<EventStream, Error> {
+    pub(crate) fn subscribe(&self, wanted: Wanted, tasks: Vec<Task>) -> Result<EventStream, Error> {
         let mut inner = self.lock();
-        let missed = match params.since_seq {
+        let missed = match wanted.params.since_seq {
             None => VecDeque::new(),
-            Some(since) => inner.after(since)?.filter(|entry| wants(&params, entry)).cloned().collect(),
+            Some(since) => inner.after(since)?.filter(|entry| wanted.has(entry)).cloned().collect(),
         };
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
-        inner.subscribers.push(Subscriber { wanted: params, queue, lag: lag.clone() });
+        inner.subscribers.push(Subscriber { wanted, queue, lag: lag.clone() });
         let first =
             Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
         let epoch = self.epoch.clone();
@@ -217,7 +240,7 @@ impl Inner {
 impl Subscriber {
     /// Hands an event over; `false` when this subscriber is over.
     fn offer(&self, entry: &Arc<Entry>) -> bool {
-        if !wants(&self.wanted, entry) {
+        if !self.wanted.has(entry) {
             return !self.queue.is_closed();
         }
         match self.queue.try_send(entry.clone()) {
@@ -229,18 +252,6 @@ impl Subscriber {
             }
         }
     }
-}
-
-fn wants(wanted: &EventSubscribeParams, entry: &Entry) -> bool {
-    let about = &entry.about;
-    let topic = wanted.topics.as_ref().is_none_or(|topics| topics.contains(&entry.topic));
-    let filter = wanted.filter.as_ref();
-    topic
-        && filter.is_none_or(|filter| {
-            (filter.task_id.is_none() || filter.task_id == about.task)
-                && (filter.session_id.is_none() || filter.session_id == about.session)
-                && (filter.team_name.is_none() || filter.team_name.as_deref() == about.team.as_deref())
-        })
 }
 
 /// A subscription: a snapshot, what was missed, then events as they come; a `lagged` last where it was too slow.
@@ -333,7 +344,7 @@ mod tests {
     async fn a_subscription_goes_on_from_its_snapshot() {
         let hub = hub(8, 8);
         publish(&hub, 3);
-        let mut stream = hub.subscribe(EventSubscribeParams::default(), Vec::new()).unwrap();
+        let mut stream = hub.subscribe(Wanted::default(), Vec::new()).unwrap();
         publish(&hub, 2);
         let seen = [seq_of(stream.next().await), seq_of(stream.next().await), seq_of(stream.next().await)];
         assert_eq!(seen, [Some(3), Some(4), Some(5)]);
@@ -343,7 +354,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_ends_with_lagged() {
         let hub = hub(8, 2);
-        let mut stream = hub.subscribe(EventSubscribeParams::default(), Vec::new()).unwrap();
+        let mut stream = hub.subscribe(Wanted::default(), Vec::new()).unwrap();
         publish(&hub, 5);
         let mut items = Vec::new();
         while let Some(item) = stream.next().await {

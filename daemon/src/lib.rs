@@ -19,12 +19,14 @@ pub mod store;
 pub mod vault;
 
 use std::os::unix::net::UnixListener;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use ccagent_core::{Core, Record};
+use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -33,8 +35,8 @@ use config::{Config, Live};
 use driver::{Clock, Driver, Handle};
 use facts::Facts;
 use hub::{Bounds, Hub};
-use socket::Bound;
 use runner::{Delegated, Runner, Settings};
+use socket::Bound;
 use store::Store;
 use vault::Vault;
 
@@ -109,12 +111,12 @@ pub async fn serve(
     let reloading = facts.clone();
     shutdown::on_signal(stop.clone(), move || reload(reloading.clone()))?;
     let serving = edge(&facts, listener)?;
-    tokio::spawn(keep_house(facts));
+    tokio::spawn(observed("the keeping of the house", keep_house(facts)));
     ready.say()?;
     // Behind the first answers: with many tasks it takes a while.
     tracker.spawn({
         let (runner, handle) = (runner.clone(), handle.clone());
-        async move { runner.sweep(&handle).await }
+        observed("the sweep of old agents", async move { runner.sweep(&handle).await })
     });
 
     let ended = tokio::select! {
@@ -198,6 +200,15 @@ async fn reload(facts: Facts) {
     match facts.reload().await {
         Ok(changed) => tracing::info!(?changed, "the config was read again"),
         Err(error) => tracing::warn!(%error, "the config was not taken: the old one goes on"),
+    }
+}
+
+/// Runs work that nobody waits for: a panic in it ends nothing else, but is seen and named.
+async fn observed(what: &'static str, work: impl Future<Output = ()>) {
+    if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+        let cause = panic.downcast_ref::<&str>().copied();
+        let cause = cause.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(cause = cause.unwrap_or("unknown"), "{what} panicked");
     }
 }
 

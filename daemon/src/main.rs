@@ -1,8 +1,9 @@
 //! The program `ccagentd`.
 
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ccagentd::config::{Config, Flags, Live};
@@ -15,6 +16,8 @@ use clap::{Parser, ValueEnum};
 const HELD: u8 = 75;
 /// How long the daemon that was too late waits for the other one's socket.
 const OTHER: Duration = Duration::from_secs(5);
+/// How long between two looks at that.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The supervisor daemon for AI agents.
 #[derive(Debug, Parser)]
@@ -82,12 +85,13 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
     // A daemon keeps no directory busy; its own paths are absolute by now.
     std::env::set_current_dir("/")?;
     let ready = Ready { fd: args.ready_fd, socket: config.socket.display().to_string() };
-    let mut options = Options::new(ccagent_core::Record::KINDS);
-    options.durability = config.durability();
-    let store = match Store::open(&config.state_dir, options) {
-        Ok(store) => store,
-        Err(OpenError::Locked { holder, .. }) => return held(&config, &ready, holder),
-        Err(error) => return Err(error.into()),
+    let store = match open(&config)? {
+        Opened::Ours(store) => store,
+        Opened::Held(pid) => {
+            ready.line(&format!("held {pid}"))?;
+            tracing::warn!("the daemon {pid} serves {} already", config.state_dir.display());
+            return Ok(ExitCode::from(HELD));
+        }
     };
     let socket = socket::listen(&config.socket)?;
     // Orphans of an agent whose shim was killed come to us, not to the machine's first process.
@@ -100,35 +104,46 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     tracing::info!(socket = %config.socket.display(), state = %config.state_dir.display(), "serving");
-    let ended = runtime.block_on(serve(Live::new(flags, config), store, socket, ready));
+    let ended = runtime.block_on(serve(Live::new(flags, config), *store, socket, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Another daemon holds the state directory: once its socket answers, whoever started us can talk to it.
-fn held(config: &Config, ready: &Ready, holder: Option<u32>) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let path = config.socket.clone();
-    let answers = runtime.block_on(async move {
-        tokio::time::timeout(OTHER, async {
-            while tokio::net::UnixStream::connect(&path).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        })
-        .await
-        .is_ok()
-    });
-    let pid = holder.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-    let state = config.state_dir.display();
-    if answers {
-        ready.line(&format!("held {pid}"))?;
-        tracing::warn!("the daemon {pid} serves {state} already");
-        return Ok(ExitCode::from(HELD));
+/// Whose the state directory is.
+enum Opened {
+    Ours(Box<Store>),
+    /// Another daemon's, whose socket answers.
+    Held(String),
+}
+
+/// Opens the store. Where another daemon holds it: once its socket answers, whoever started us can talk to it; and if
+/// it is about to end and lets go, the store is ours.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what another process does with its lock and socket is no event here"
+)]
+fn open(config: &Config) -> anyhow::Result<Opened> {
+    let until = Instant::now() + OTHER;
+    loop {
+        let mut options = Options::new(ccagent_core::Record::KINDS);
+        options.durability = config.durability();
+        let holder = match Store::open(&config.state_dir, options) {
+            Ok(store) => return Ok(Opened::Ours(Box::new(store))),
+            Err(OpenError::Locked { holder, .. }) => holder,
+            Err(error) => return Err(error.into()),
+        };
+        let pid = holder.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+        if UnixStream::connect(&config.socket).is_ok() {
+            return Ok(Opened::Held(pid));
+        }
+        anyhow::ensure!(
+            Instant::now() < until,
+            "the process {pid} holds {}, and its socket {} does not answer",
+            config.state_dir.display(),
+            config.socket.display()
+        );
+        std::thread::sleep(AGAIN);
     }
-    anyhow::bail!(
-        "the process {pid} holds {state}, and its socket {} does not answer",
-        config.socket.display()
-    )
 }
 
 fn restore(config: &Config, export: Option<&std::path::Path>) -> anyhow::Result<ExitCode> {

@@ -14,23 +14,32 @@ mod cgroup;
 mod control;
 mod environment;
 mod files;
+mod input;
 mod launch;
 mod look;
 mod lost;
 mod survivors;
 mod tail;
+mod watch;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ccagent_core::effect::Start;
+use ccagent_core::recovery::Survivor;
 use ccagent_proto::runner::{RunnerInfo, RunnerKind};
 use ccagent_proto::{Error, Kind, Millis, TaskId};
+use ccagent_shim::tree::{self, Process};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
+
+use attempt::Origin;
+use input::Write;
 
 use crate::driver::{Handle, Hands};
 use crate::hub::Hub;
@@ -41,6 +50,8 @@ pub use cgroup::Delegated;
 
 /// Commands that wait for their attempt.
 const COMMANDS: usize = 64;
+/// Writes that wait for their attempt beside the one that it is at; further callers keep their bytes and wait.
+const WRITES: usize = 1;
 
 /// What the runner is told at its start.
 #[derive(Clone, Debug)]
@@ -75,6 +86,8 @@ struct Inner {
     agents: Mutex<HashMap<TaskId, Agent>>,
     files: files::Files,
     tracker: TaskTracker,
+    /// Children that the daemon had before it started any: none of ours, whoever they are.
+    elders: Vec<Process>,
     /// Ends the attempts' futures, and leaves their shims alone.
     detach: CancellationToken,
 }
@@ -84,6 +97,8 @@ struct Inner {
 struct Agent {
     attempt: u32,
     commands: mpsc::Sender<Command>,
+    /// Apart from the commands: a stop does not wait behind bytes that nobody reads.
+    writes: mpsc::Sender<Write>,
     shim: Option<u32>,
 }
 
@@ -92,10 +107,23 @@ struct Agent {
 enum Command {
     /// End the tree.
     Stop(Millis),
-    /// Write to the program's input.
-    Write(Vec<u8>, bool, oneshot::Sender<Result<(), Error>>),
     /// Set the terminal's size.
     Resize(u16, u16),
+}
+
+/// What comes to an attempt's future.
+#[derive(Debug)]
+struct Orders {
+    commands: mpsc::Receiver<Command>,
+    writes: mpsc::Receiver<Write>,
+}
+
+impl Agent {
+    fn new(attempt: u32, shim: Option<u32>) -> (Self, Orders) {
+        let (commands, commanded) = mpsc::channel(COMMANDS);
+        let (writes, written) = mpsc::channel(WRITES);
+        (Self { attempt, commands, writes, shim }, Orders { commands: commanded, writes: written })
+    }
 }
 
 impl Runner {
@@ -110,6 +138,10 @@ impl Runner {
             agents: Mutex::default(),
             files: files::Files::start()?,
             tracker: TaskTracker::new(),
+            elders: tree::children(std::process::id().cast_signed())?
+                .iter()
+                .map(tree::stat::Stat::process)
+                .collect(),
             detach: CancellationToken::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -127,14 +159,17 @@ impl Runner {
         self.inner.agents().iter().find(|(_, agent)| agent.shim == Some(pid)).map(|(task, _)| *task)
     }
 
-    /// Writes to a program's input; answers when the program has the bytes.
+    /// Writes to a program's input; answers when the program has all the bytes, however late it reads them. Dropped
+    /// before, it writes no more than what is on its way.
     ///
     /// # Errors
-    /// `overloaded` when the program does not read, `alreadyTerminal` when it closed its input or has ended.
+    /// `alreadyTerminal` when it closed its input or has ended; `data.written` is the bytes that it has for sure.
     pub async fn write(&self, task: TaskId, bytes: Vec<u8>, eof: bool) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
-        self.command(task, Command::Write(bytes, eof, reply)).await?;
-        answer.await.map_err(|_| ended(task))?
+        let nothing = || ended(task).with("written", 0);
+        let agent = self.agent(task).ok_or_else(nothing)?;
+        agent.writes.send(Write { bytes, eof, reply }).await.map_err(|_| nothing())?;
+        answer.await.map_err(|_| nothing())?
     }
 
     /// Sets the size of a program's terminal.
@@ -142,13 +177,12 @@ impl Runner {
     /// # Errors
     /// `alreadyTerminal` when the program has ended.
     pub async fn resize(&self, task: TaskId, cols: u16, rows: u16) -> Result<(), Error> {
-        self.command(task, Command::Resize(cols, rows)).await
+        let agent = self.agent(task).ok_or_else(|| ended(task))?;
+        agent.commands.send(Command::Resize(cols, rows)).await.map_err(|_| ended(task))
     }
 
-    async fn command(&self, task: TaskId, command: Command) -> Result<(), Error> {
-        let agent = self.inner.agents().get(&task).cloned();
-        let agent = agent.ok_or_else(|| ended(task))?;
-        agent.commands.send(command).await.map_err(|_| ended(task))
+    fn agent(&self, task: TaskId) -> Option<Agent> {
+        self.inner.agents().get(&task).cloned()
     }
 
     /// Lets go of every attempt: the shims go on, the next daemon finds them.
@@ -184,19 +218,28 @@ impl Runner {
         self.inner.settings.cgroup.is_some()
     }
 
-    /// Registers an attempt and runs its future.
-    fn run<F: Future<Output = ()> + Send + 'static>(
+    /// Registers an attempt and runs its future; one that panics is taken up again by its files.
+    fn run(
         &self,
-        task: TaskId,
-        attempt: u32,
-        future: impl FnOnce(Arc<Inner>, mpsc::Receiver<Command>) -> F,
+        survivor: Survivor,
+        origin: Origin,
+        future: impl FnOnce(Arc<Inner>, Orders) -> BoxFuture<'static, ()>,
     ) {
-        let (commands, receiver) = mpsc::channel(COMMANDS);
-        self.inner.agents().insert(task, Agent { attempt, commands, shim: None });
+        let (task, attempt) = (survivor.task, survivor.attempt);
+        let (agent, orders) = Agent::new(attempt, None);
+        self.inner.agents().insert(task, agent);
         let inner = self.inner.clone();
+        let first = future(inner.clone(), orders);
+        let again = {
+            let inner = inner.clone();
+            move || {
+                let orders = inner.reconnect(task, attempt);
+                attempt::adopt(inner.clone(), survivor.clone(), origin, orders).boxed()
+            }
+        };
         // Every line that is logged on behalf of an attempt names it.
         let span = tracing::info_span!("attempt", %task, attempt);
-        let running = future(inner.clone(), receiver).instrument(span);
+        let running = watch::over(first, again).instrument(span);
         self.inner.tracker.spawn(async move {
             let detach = inner.detach.clone();
             if detach.run_until_cancelled(running).await.is_some() {
@@ -216,6 +259,30 @@ impl Inner {
         if let Some(agent) = self.agents().get_mut(&task).filter(|agent| agent.attempt == attempt) {
             agent.shim = pid;
         }
+    }
+
+    /// Starts a shim and notes which process it is, in one step for whoever asks for the shims meanwhile.
+    fn spawn_shim(
+        &self,
+        task: TaskId,
+        attempt: u32,
+        command: &mut tokio::process::Command,
+    ) -> std::io::Result<tokio::process::Child> {
+        let mut agents = self.agents();
+        let child = command.spawn()?;
+        if let Some(agent) = agents.get_mut(&task).filter(|agent| agent.attempt == attempt) {
+            agent.shim = child.id();
+        }
+        Ok(child)
+    }
+
+    /// New ways to an attempt whose future lost the old ones.
+    fn reconnect(&self, task: TaskId, attempt: u32) -> Orders {
+        let mut agents = self.agents();
+        let shim = agents.get(&task).filter(|agent| agent.attempt == attempt).and_then(|agent| agent.shim);
+        let (agent, orders) = Agent::new(attempt, shim);
+        agents.insert(task, agent);
+        orders
     }
 
     fn forget(&self, task: TaskId, attempt: u32) {
@@ -239,8 +306,8 @@ impl Inner {
 
 impl Hands for Runner {
     fn start(&self, start: Start) {
-        let (task, attempt) = (start.task, start.attempt);
-        self.run(task, attempt, |inner, commands| attempt::start(inner, start, commands));
+        let survivor = attempt::survivor(&start);
+        self.run(survivor, Origin::Now, |inner, orders| attempt::start(inner, start, orders).boxed());
     }
 
     fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
@@ -249,7 +316,7 @@ impl Hands for Runner {
             tracing::debug!(%task, "a stop came after the end");
             return;
         };
-        // Behind a queue full of writes it waits its turn; it is never dropped.
+        // Behind a queue full of commands it waits its turn; it is never dropped.
         self.inner.tracker.spawn(async move { drop(agent.commands.send(Command::Stop(grace_ms)).await) });
     }
 

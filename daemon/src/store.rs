@@ -23,6 +23,7 @@ mod restore;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod watermark;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,12 +34,13 @@ use tokio::sync::{mpsc, oneshot};
 use committer::{Disk, Job};
 use directory::Lock;
 use engine::Engine;
+use watermark::Watermark;
 
 pub use engine::Order;
 pub use error::{Damage, ExportError, ImportError, OpenError, StoreError};
 pub use fuzz::fuzz;
 pub use import::import;
-pub use restore::{Restored, restore};
+pub use restore::{RESTORED, Restored, restore};
 pub use rows::Rows;
 
 /// The largest value in bytes; a larger one is a mistake of whoever should have bounded it.
@@ -117,13 +119,15 @@ impl Store {
         directory::settle(&db)?;
         directory::sync(dir)?;
         let disk = open_disk(&db, options.durability)?;
+        let watermark = Watermark::open(&engine, &db, options.durability)
+            .map_err(|error| restore::name_export(error, dir))?;
         let engine = Arc::new(engine);
         let (queue, jobs) = mpsc::channel(committer::QUEUE);
         let committer = std::thread::Builder::new()
             .name("store-committer".to_owned())
             .spawn({
                 let engine = Arc::clone(&engine);
-                move || committer::run(&engine, &disk, jobs)
+                move || committer::run(&engine, &disk, watermark, jobs)
             })
             .map_err(|source| directory::refused("start the committing thread for", dir, source))?;
         Ok(Self { queue: Some(queue), committer: Some(committer), engine, options, _lock: lock })

@@ -1,5 +1,7 @@
 //! The checked-in OpenRPC document is the one that the types give.
 
+#![cfg(test)]
+
 use ccagent_proto::openrpc;
 use serde_json::Value;
 

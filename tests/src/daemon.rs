@@ -233,8 +233,13 @@ impl Daemon {
     }
 
     /// Stops it with its agents, and fails where a process of it is left.
-    pub async fn end(mut self) {
+    pub async fn end(self) {
         let conn = self.connect().await;
+        self.end_over(&conn).await;
+    }
+
+    /// The same over a connection that stands, where a new one might not be taken.
+    pub async fn end_over(mut self, conn: &Conn) {
         conn.ok("daemon.shutdown", json!({ "mode": "force" })).await;
         assert!(self.ended().success(), "the daemon ended badly:\n{}", self.home.log());
         process::assert_none(self.home.mark());

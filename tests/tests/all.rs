@@ -16,6 +16,7 @@ mod all {
     mod process;
     mod restart;
     mod role;
+    mod runner;
     mod server;
     mod session;
     mod shell;

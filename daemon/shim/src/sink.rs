@@ -24,14 +24,15 @@ use std::{
 use ccagent_shim::index::Stream;
 use rustix::{
     io::Errno,
-    pipe::{SpliceFlags, splice},
+    pipe::{SpliceFlags, fcntl_setpipe_size, splice},
 };
 
 use crate::timeline::Timeline;
 
-/// Most bytes moved before others get their turn. The pipe itself keeps its size: what a larger one holds has left
-/// the processor's cache before it is moved, which costs more than the switches that it saves.
+/// Most bytes moved before others get their turn; also what a busy pipe is enlarged to.
 const TURN: u64 = 1 << 20;
+/// What a pipe holds at first (pipe(7)); moved at once, it shows an agent that waits for us.
+const PIPE: usize = 64 << 10;
 /// Size of the buffer for what can't be spliced.
 const BUFFER: usize = 16 << 10;
 
@@ -41,6 +42,7 @@ pub(crate) struct Source {
     fd: OwnedFd,
     stream: Stream,
     spliced: bool,
+    enlarged: bool,
 }
 
 impl Source {
@@ -50,7 +52,7 @@ impl Source {
             Stream::Out | Stream::Err => true,
             Stream::Pty => false,
         };
-        Self { fd, stream, spliced }
+        Self { fd, stream, spliced, enlarged: !spliced }
     }
 
     /// Which one it is.
@@ -147,6 +149,11 @@ impl Sink {
             self.timeline.note(self.len, source.stream);
             self.len += moved;
             self.rate.used += moved;
+        }
+        if moved >= PIPE as u64 && !source.enlarged {
+            // Only for those that need it: the kernel bounds a user's pipes in sum and starves new ones beyond.
+            source.enlarged = true;
+            fcntl_setpipe_size(&source.fd, to_usize(TURN)).ok();
         }
         Ok(moved)
     }

@@ -39,14 +39,11 @@ pub fn children(pid: i32) -> io::Result<Vec<Stat>> {
     Ok(stat::every()?.into_iter().filter(|stat| stat.parent == pid).collect())
 }
 
-/// These processes and the living ones below them; an error when not all could be read.
-pub fn with_descendants(roots: &[Process]) -> io::Result<Vec<Process>> {
+/// The living ones of these processes and all living ones below them; an error when not all could be read.
+pub fn with_descendants(roots: &[i32]) -> io::Result<Vec<Process>> {
     let all = stat::every()?;
-    let same = |root: &&Process| all.iter().any(|stat| stat.process() == **root && !stat.ended);
-    let pids: Vec<i32> = roots.iter().filter(same).map(|root| root.pid).collect();
-    let mut found: Vec<Process> = roots.iter().filter(same).copied().collect();
-    found.extend(below(&all, &pids).iter().map(Stat::process));
-    Ok(found)
+    let living = all.iter().filter(|stat| !stat.ended && roots.contains(&stat.pid));
+    Ok(living.copied().chain(below(&all, roots)).map(|stat| stat.process()).collect())
 }
 
 /// Walks down from some roots in one reading of `/proc`.

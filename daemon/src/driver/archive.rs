@@ -2,18 +2,18 @@
 //!
 //! The core keeps none of it in memory, and no rule needs it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccagent_core::mailbox::{self, Read};
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
-use ccagent_core::task::{Launch, Past, Prompt};
+use ccagent_core::task::{Launch, Past, Prompt, Row};
 use ccagent_core::{Caller, message, page};
 use ccagent_proto::mailbox::MailboxReadParams;
 use ccagent_proto::message::{Message, MessageState};
 use ccagent_proto::method::{Request, Response};
-use ccagent_proto::task::{Task, TaskListParams, TaskListResult, TaskWaitResult};
+use ccagent_proto::task::{Task, TaskListParams, TaskListResult};
 use ccagent_proto::{Error, Kind, MessageId, TaskId};
 
 use super::Handle;
@@ -72,6 +72,28 @@ impl Archive {
         }
     }
 
+    /// The views of archived tasks, by their ids.
+    ///
+    /// # Errors
+    /// `notAuthorised` for one that the caller may not see; `taskNotFound` for one that is gone.
+    pub(super) async fn views(
+        &self,
+        caller: &Caller,
+        ids: BTreeSet<TaskId>,
+        handle: &Handle,
+    ) -> Result<HashMap<TaskId, Task>, Error> {
+        let mut pasts = Vec::with_capacity(ids.len());
+        for id in ids {
+            pasts.push(self.past(id).await?.0);
+        }
+        let asker = caller.clone();
+        let views = handle.ask(move |core, now| {
+            let view = |row: &Row| core.needs_sight(&asker, row).map(|()| (row.id, core.view_row(row, now)));
+            pasts.iter().map(view).collect()
+        });
+        views.await?
+    }
+
     /// What a task was started with.
     pub(super) async fn launch(&self, id: TaskId) -> Result<Option<Launch>, Error> {
         Ok(match self.record(Launch::KIND, id.to_string()).await? {
@@ -96,9 +118,6 @@ impl Archive {
             .await??;
         let mut response = match request {
             Request::TaskGet(_) => Response::TaskGet(view),
-            Request::TaskWait(_) => {
-                Response::TaskWait(TaskWaitResult { tasks: vec![view], timed_out: false })
-            }
             _ => {
                 return Err(Error::new(
                     Kind::AlreadyTerminal,

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use ccagent_core::task::Past;
 use ccagent_core::task::resolve::Found;
-use ccagent_core::{Caller, Input, RunnerEvent};
+use ccagent_core::{Caller, Core, Input, RunnerEvent};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
@@ -48,61 +47,77 @@ impl Handle {
             return Ok(page);
         }
         let answer = self.send(Input::Call(caller.clone(), request.clone())).await;
-        if let Err(error) = &answer
-            && let Some(id) = error.data.get("archived").and_then(|id| id.as_str()?.parse::<TaskId>().ok())
-        {
-            return self.archived(id, caller, request).await;
-        }
+        let answer = match answer {
+            Err(error) => match archived_in(&error) {
+                Some(_) if matches!(request, Request::TaskWait(_)) => {
+                    return self.wait_with_archived(caller, request).await;
+                }
+                Some(id) if matches!(request, Request::TaskResume(_) | Request::AgentSpawn(_)) => {
+                    // It is brought back first.
+                    self.send(Input::thaw(self.archive.past(id).await?)).await?;
+                    self.send(Input::Call(caller.clone(), request.clone())).await
+                }
+                Some(id) => {
+                    let past = self.archive.past(id).await?;
+                    return self.archive.answer(&caller, &request, past, self).await;
+                }
+                None => Err(error),
+            },
+            answer => answer,
+        };
         let mut response = answer?.ok_or_else(gone)?;
-        self.archive.complete(&caller, &request, &mut response, self).await?;
+        match self.archive.complete(&caller, &request, &mut response, self).await {
+            // What was made is made, and its caller has to know it, whatever could not be read about it.
+            Err(error) if made(&response) => {
+                tracing::warn!(%error, "what a task was started with could not be read");
+            }
+            completed => completed?,
+        }
         Ok(response)
     }
 
-    /// A call about an archived task: reads are answered from the store, a resume brings the task back first.
-    async fn archived(&self, id: TaskId, caller: Caller, request: Request) -> Result<Response, Error> {
-        let past = self.archive.past(id).await?;
-        match request {
-            Request::TaskResume(_) | Request::AgentSpawn(_) => {
-                self.send(Input::thaw(past)).await?;
-                self.send(Input::Call(caller, request)).await?.ok_or_else(gone)
-            }
-            Request::TaskWait(params) if params.task_ids.len() > 1 => {
-                Box::pin(self.wait_with(past, caller, params)).await
-            }
-            other => self.archive.answer(&caller, &other, past, self).await,
+    /// A wait of whose tasks some are archived, and so have ended: the others are asked for by themselves.
+    async fn wait_with_archived(&self, caller: Caller, request: Request) -> Result<Response, Error> {
+        let Request::TaskWait(params) = request else { return Err(gone()) };
+        loop {
+            let texts = params.task_ids.clone();
+            let find = move |core: &Core, _| texts.iter().map(|text| core.find(text)).collect();
+            let found: Result<Vec<Found>, Error> = self.ask(find).await?;
+            let found = found?;
+            let past =
+                found.iter().filter(|found| matches!(found, Found::Archived(_))).map(|found| found.id());
+            let past = self.archive.views(&caller, past.collect(), self).await?;
+            let live: Vec<TaskId> =
+                found.iter().map(|found| found.id()).filter(|id| !past.contains_key(id)).collect();
+            let waited = match self.wait_for_live(&caller, &params, live).await {
+                // One was archived since it was found.
+                Err(error) if archived_in(&error).is_some() => continue,
+                waited => waited?,
+            };
+            let mut live = waited.tasks.into_iter();
+            let tasks =
+                found.iter().filter_map(|found| past.get(&found.id()).cloned().or_else(|| live.next()));
+            // Those of the archive have ended: any one of them is enough where one is.
+            let timed_out = waited.timed_out && (past.is_empty() || params.mode == WaitMode::All);
+            return Ok(Response::TaskWait(TaskWaitResult { tasks: tasks.collect(), timed_out }));
         }
     }
 
-    /// A wait for several tasks of which one is archived, and so has ended: the others are asked for by themselves.
-    async fn wait_with(&self, past: Past, caller: Caller, params: TaskWaitParams) -> Result<Response, Error> {
-        let id = past.0.id;
-        let ask = Request::TaskWait(TaskWaitParams { task_ids: vec![id.to_string()], ..params.clone() });
-        let ended = self.archive.answer(&caller, &ask, past, self).await?;
-        let (mut rest, mut places) = (params.clone(), Vec::new());
-        for (place, text) in params.task_ids.iter().enumerate() {
-            let named = text.clone();
-            let found = self.ask(move |core, _| core.find(&named).map(Found::id)).await??;
-            if found == id {
-                places.push(place);
-            }
+    async fn wait_for_live(
+        &self,
+        caller: &Caller,
+        params: &TaskWaitParams,
+        live: Vec<TaskId>,
+    ) -> Result<TaskWaitResult, Error> {
+        if live.is_empty() {
+            return Ok(TaskWaitResult::default());
         }
-        rest.task_ids = Vec::new();
-        let others = params.task_ids.iter().enumerate().filter(|(place, _)| !places.contains(place));
-        rest.task_ids.extend(others.map(|(_, text)| text.clone()));
-        let mode = rest.mode;
-        let others = if rest.task_ids.is_empty() {
-            Response::TaskWait(TaskWaitResult::default())
-        } else {
-            self.request(caller, Request::TaskWait(rest)).await?
-        };
-        let (Response::TaskWait(ended), Response::TaskWait(mut answer)) = (ended, others) else {
-            return Err(gone());
-        };
-        for place in places {
-            answer.tasks.splice(place..place, ended.tasks.clone());
+        let task_ids = live.iter().map(TaskId::to_string).collect();
+        let request = Request::TaskWait(TaskWaitParams { task_ids, ..params.clone() });
+        match self.send(Input::Call(caller.clone(), request)).await? {
+            Some(Response::TaskWait(waited)) => Ok(waited),
+            Some(_) | None => Err(gone()),
         }
-        answer.timed_out &= mode == WaitMode::All;
-        Ok(Response::TaskWait(answer))
     }
 
     async fn send(&self, input: Input) -> Result<Option<Response>, Error> {
@@ -176,10 +191,10 @@ impl Handle {
     /// `shuttingDown` when the driver is gone.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&ccagent_core::Core, Millis) -> T + Send + 'static,
+        question: impl FnOnce(&Core, Millis) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        let question = Box::new(move |core: &ccagent_core::Core, now: Millis| {
+        let question = Box::new(move |core: &Core, now: Millis| {
             drop(reply.send(question(core, now)));
         });
         self.inbox.send(Message::Ask(question)).await.map_err(|_| gone())?;
@@ -201,6 +216,16 @@ impl Handle {
             .await?
             .map(|address| address.mailbox)
     }
+}
+
+/// Whether a call set something going.
+const fn made(response: &Response) -> bool {
+    matches!(response, Response::AgentSpawn(_) | Response::TaskResume(_) | Response::TaskForeground(_))
+}
+
+/// The archived task that a refusal names.
+fn archived_in(error: &Error) -> Option<TaskId> {
+    error.data.get("archived")?.as_str()?.parse().ok()
 }
 
 fn gone() -> Error {

@@ -8,7 +8,7 @@ use jsonrpsee::types::Id;
 use serde_json::value::RawValue;
 
 use super::request::{self, Request};
-use super::service::{Begun, Cancellation, Later, Service, cancelled_error, failure, object};
+use super::service::{Begun, Cancellation, Later, Service, batch_too_long, cancelled_error, failure, object};
 
 /// A batch that is being executed.
 pub(crate) struct Batch {
@@ -63,8 +63,9 @@ impl Batch {
             let mut answers = BatchResponseBuilder::new_with_limit(self.max_answer);
             for entry in self.entries {
                 let Some(answer) = entry.run().await else { continue };
-                if let Err(too_long) = answers.append(answer) {
-                    return Some(too_long.into_json());
+                if answers.append(answer).is_err() {
+                    let error = batch_too_long(self.max_answer);
+                    return Some(MethodResponse::error(Id::Null, error).into_json());
                 }
             }
             // Nothing but notifications: nothing is said.

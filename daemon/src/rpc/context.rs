@@ -60,7 +60,7 @@ impl Context {
     }
 
     /// Awaits a call that creates, unless the daemon is to end; where it is refused, the values that came with it are
-    /// forgotten.
+    /// forgotten. A call that created is never an error: whatever could not be read for its answer is left out.
     pub(crate) async fn creating<T>(
         &self,
         caller: &Caller,

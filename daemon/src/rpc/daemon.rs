@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ccagent_core::{Caller, Who};
+use ccagent_core::{Caller, Core, Who};
 use ccagent_proto::daemon::{
     ClientInfo, ConfigValue, DaemonConfigParams, DaemonConfigResult, DaemonExportParams, DaemonExportResult,
     DaemonHelloParams, DaemonHelloResult, DaemonMetricsResult, DaemonReloadResult, DaemonSetFlagParams,
     DaemonSetFlagResult, DaemonShutdownParams, DaemonShutdownResult, DaemonStatusResult, ShutdownMode,
     StoreInfo,
 };
-use ccagent_proto::method::{SessionGet, TaskList, TaskStop};
+use ccagent_proto::method::TaskStop;
 use ccagent_proto::runner::RunnerListResult;
-use ccagent_proto::session::SessionGetParams;
-use ccagent_proto::task::{Task, TaskListParams, TaskStopParams};
+use ccagent_proto::task::{Task, TaskStopParams};
+use ccagent_proto::team::TeamJoinParams;
 use ccagent_proto::{Empty, Error, Kind, Millis, TaskId, address, version};
 use futures_util::future::BoxFuture;
 
@@ -25,11 +25,13 @@ use super::Limits;
 use super::connection::Origin;
 use super::context::Context;
 use super::peer::Node;
-use super::stop::{running, until_all_ended};
+use super::stop::{kill, until_all_ended};
 use super::wait::Patience;
 
 /// How long a shutdown waits for agents where the caller does not say.
 const SHUTDOWN: Millis = 5_000;
+/// How long it waits for those that it killed at the end, so that the kill gets there.
+const LAST_WAIT: Millis = 500;
 
 /// Facts that do not change in a daemon's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,14 +120,23 @@ pub(crate) async fn hello(
             Error::new(Kind::ProtocolVersion, format!("protocol {given} is not spoken here: {ours} is"));
         return Err(error.with("supported", vec![ours]));
     }
-    if let Some(token) = params.token {
-        origin.connection.become_who(owner_of(&context, token).await?);
+    let caller = origin.connection.caller();
+    let (token, session) = (params.token.clone(), params.session_id);
+    // All of it is looked up before any of it holds: a refused hello changes nothing.
+    let settled = context.handle.ask(move |core, _| {
+        let who = token.map_or(Ok(caller.who.clone()), |token| owner_of(core, &token))?;
+        let caller = Caller { who, ..caller };
+        let session = session.map(|named| core.session_of(&caller, Some(&named))).transpose()?;
+        Ok::<_, Error>((caller.who, session))
+    });
+    let (who, session) = settled.await??;
+    if let (Who::Member { team, name }, Some(token)) = (&who, params.token) {
+        // A member takes its seat.
+        let (team_name, name) = (team.to_string(), name.to_string());
+        let join = TeamJoinParams { team_name, name, token: Some(token), ..TeamJoinParams::default() };
+        super::session::join(context.clone(), origin.clone(), join).await?;
     }
-    if let Some(session_id) = params.session_id {
-        let caller = origin.connection.caller();
-        let session = context.call::<SessionGet>(&caller, SessionGetParams { session_id }).await?;
-        origin.connection.open_session(session.id);
-    }
+    origin.connection.introduce(who, session);
     let caller = origin.connection.caller();
     let identity = match &caller.who {
         Who::Operator => None,
@@ -145,13 +156,11 @@ pub(crate) async fn hello(
 }
 
 /// Whose token it is.
-async fn owner_of(context: &Context, token: String) -> Result<Who, Error> {
-    let owner = context.handle.ask(move |core, _| {
-        let member = core.member_by_token(&token);
-        let member = member.map(|(team, name)| Who::Member { team: team.into(), name: name.into() });
-        member.or_else(|| core.task_by_token(&token).map(Who::Agent))
-    });
-    owner.await?.ok_or_else(|| Error::new(Kind::NotAuthorised, "nobody has this token"))
+fn owner_of(core: &Core, token: &str) -> Result<Who, Error> {
+    let member = core.member_by_token(token);
+    let member = member.map(|(team, name)| Who::Member { team: team.into(), name: name.into() });
+    let owner = member.or_else(|| core.task_by_token(token).map(Who::Agent));
+    owner.ok_or_else(|| Error::new(Kind::NotAuthorised, "nobody has this token"))
 }
 
 fn limits(limits: &Limits) -> BTreeMap<String, u64> {
@@ -241,7 +250,8 @@ pub(crate) async fn runners(context: Arc<Context>, _: Origin, _: Empty) -> Resul
     Ok(RunnerListResult { runners: context.runner.list() })
 }
 
-/// Ends the daemon: agents first, as the mode says; the answer still goes out.
+/// Ends the daemon: agents first, as the mode says; the answer still goes out. Once it began there is no way back:
+/// a call that is taken back, or fails, ends the daemon all the same.
 pub(crate) async fn shutdown(
     context: Arc<Context>,
     origin: Origin,
@@ -251,35 +261,38 @@ pub(crate) async fn shutdown(
     needs_operator(&caller)?;
     let timeout = params.timeout_ms.unwrap_or(SHUTDOWN);
     context.closing.cancel();
+    let _end = End { context: &context, mode: params.mode };
     context.handle.close().await;
-    let live = live(&context, &caller).await?;
-    let result = match params.mode {
+    let live = live(&context).await?;
+    Ok(match params.mode {
         ShutdownMode::KeepAgents => {
             let kept = live.iter().map(|task| task.id).collect();
             DaemonShutdownResult { kept, ..DaemonShutdownResult::default() }
         }
         ShutdownMode::Graceful => {
-            let grace = context.times.grace_ms.min(timeout);
-            stop_live(&context, &origin, &caller, live, (grace, timeout)).await?
+            // The other half is for the kills, and for their confirmation.
+            let grace = context.times.grace_ms.min(timeout / 2);
+            stop_live(&context, &origin, &caller, live, (grace, timeout)).await
         }
-        ShutdownMode::Force => stop_live(&context, &origin, &caller, live, (0, timeout)).await?,
-    };
-    (context.daemon.end)(params.mode);
-    Ok(result)
+        ShutdownMode::Force => stop_live(&context, &origin, &caller, live, (0, timeout)).await,
+    })
 }
 
-/// Every task that has not ended.
-async fn live(context: &Context, caller: &Caller) -> Result<Vec<Task>, Error> {
-    let (mut live, mut cursor) = (Vec::new(), None);
-    loop {
-        let params = TaskListParams { limit: Some(1000), cursor, ..TaskListParams::default() };
-        let page = context.call::<TaskList>(caller, params).await?;
-        live.extend(page.tasks.into_iter().filter(|task| !task.status.is_done()));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(live);
-        }
+/// Ends the daemon when it is dropped: a daemon that began to close is not left half-way, deaf to new work.
+struct End<'a> {
+    context: &'a Context,
+    mode: ShutdownMode,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        (self.context.daemon.end)(self.mode);
     }
+}
+
+/// Every task that has not ended, those of which no record is kept among them.
+async fn live(context: &Context) -> Result<Vec<Task>, Error> {
+    context.handle.ask(|core, now| core.live().map(|row| core.view_row(row, now)).collect()).await
 }
 
 async fn stop_live(
@@ -288,7 +301,7 @@ async fn stop_live(
     caller: &Caller,
     live: Vec<Task>,
     (grace, timeout): (Millis, Millis),
-) -> Result<DaemonShutdownResult, Error> {
+) -> DaemonShutdownResult {
     for task in &live {
         let params = TaskStopParams {
             task_id: task.id.to_string(),
@@ -300,13 +313,36 @@ async fn stop_live(
             Ok(_) => {}
             // It ended meanwhile, by itself or with its parent.
             Err(error) if matches!(error.kind, Kind::AlreadyTerminal | Kind::TaskNotFound) => {}
-            Err(error) => return Err(error),
+            Err(error) => tracing::warn!(%error, task = %task.id, "a task was not stopped"),
         }
     }
     let all: Vec<TaskId> = live.iter().map(|task| task.id).collect();
-    let patience = Patience::new(origin, Some(timeout));
-    let stands = until_all_ended(context, caller, live, &patience).await?.into_inner();
-    let abandoned: Vec<TaskId> = running(&stands).collect();
+    let mut left = still_running(context, caller, live, &Patience::new(origin, Some(timeout))).await;
+    if !left.is_empty() {
+        for task in &left {
+            kill(context, caller, task.id).await;
+        }
+        left = still_running(context, caller, left, &Patience::alone(LAST_WAIT)).await;
+    }
+    let abandoned: Vec<TaskId> = left.iter().map(|task| task.id).collect();
     let stopped = all.into_iter().filter(|id| !abandoned.contains(id)).collect();
-    Ok(DaemonShutdownResult { stopped, kept: Vec::new(), abandoned })
+    DaemonShutdownResult { stopped, kept: Vec::new(), abandoned }
+}
+
+/// Those that did not end in time; a wait that was taken back, or failed, counts as one whose time is over.
+async fn still_running(
+    context: &Context,
+    caller: &Caller,
+    tasks: Vec<Task>,
+    patience: &Patience,
+) -> Vec<Task> {
+    let waited = until_all_ended(context, caller, tasks.clone(), patience).await;
+    let stands = match waited {
+        Ok(stands) => stands.into_inner(),
+        Err(why) => {
+            tracing::info!(%why, "the wait for the ends of agents was given up");
+            tasks
+        }
+    };
+    stands.into_iter().filter(|task| !task.status.is_done()).collect()
 }

@@ -67,7 +67,8 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::TaskWait, _, _>(task::wait);
     registry.read::<wire::TaskOutput, _, _>(task::output);
     registry.read::<wire::TaskEvents, _, _>(task::events);
-    registry.work::<wire::TaskWrite, _, _>(task::write);
+    // Mostly it waits for the program to read: nobody's bytes are kept for a program that never does.
+    registry.read::<wire::TaskWrite, _, _>(task::write);
     registry.work::<wire::TaskResize, _, _>(task::resize);
     registry.take::<wire::NotificationNext, _, _>(mail::next_notification);
     registry.read::<wire::NotificationParse, _, _>(mail::parse_notification);

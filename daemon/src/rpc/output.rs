@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -17,9 +18,13 @@ use ccagent_shim::index::{Index, Span, Stream};
 /// Bytes that are read where the caller names no number.
 pub(crate) const DEFAULT_BYTES: u64 = 1 << 20;
 /// More are never read at once: escaped, they must still fit into an answer.
-const MAX_BYTES: u64 = 8 << 20;
+pub(crate) const MAX_BYTES: u64 = 8 << 20;
+/// The last lines are looked for in so many bytes.
+pub(crate) const LOOK_BACK: u64 = 64 << 20;
 /// Steps in which the last lines are looked for.
 const STEP: u64 = 64 << 10;
+/// Steps in which the bytes of one stream are looked for.
+const WINDOW: u64 = 1 << 20;
 
 /// Where a read begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,8 @@ pub(crate) struct Wanted {
     pub(crate) stream: Option<OutputStream>,
     /// At most so many bytes.
     pub(crate) max: u64,
+    /// The last lines are looked for in so many bytes at most.
+    pub(crate) back: u64,
     /// Whether more may be written.
     pub(crate) grows: bool,
 }
@@ -97,60 +104,122 @@ pub(crate) fn open(path: &Path) -> Result<Option<File>, Error> {
 fn read_file(file: &File, path: &Path, wanted: Wanted) -> io::Result<Piece> {
     let size = file.metadata()?.len();
     let max = wanted.max.clamp(1, MAX_BYTES);
+    let streams = Streams::open(path)?;
     let begin = match wanted.from {
         From::Offset(offset) => offset,
-        From::LastLines(lines) => last_lines(file, size, lines, max)?,
+        From::LastLines(lines) => {
+            let tail = Tail { file, streams: &streams, stream: wanted.stream, size };
+            tail.begin(lines, wanted.back.clamp(1, LOOK_BACK))?
+        }
         From::Since(at) => since(path, size, at)?,
     };
-    let mut piece = Piece {
-        bytes: vec![0; usize::try_from(size.saturating_sub(begin).min(max)).unwrap_or(0)],
-        next: begin,
+    let mut stretches = Vec::new();
+    let mut piece = match wanted.stream {
+        None => whole(file, begin, size, max)?,
+        Some(stream) => one_stream(file, &streams, (begin, size, max), stream, &mut stretches)?,
     };
-    let got = read_at(file, &mut piece.bytes, begin)?;
-    piece.bytes.truncate(got);
-    piece.next += got as u64;
     if matches!(wanted.from, From::LastLines(_) | From::Since(_)) {
         skip_torn_head(&mut piece.bytes);
     }
     if wanted.grows || piece.next < size {
         let torn = torn_tail(&piece.bytes);
         piece.bytes.truncate(piece.bytes.len() - torn);
-        piece.next -= torn as u64;
-    }
-    if let Some(stream) = wanted.stream {
-        let spans = spans(path, &piece)?;
-        piece.bytes = only(&piece, &spans, stream);
+        piece.next = before(&stretches, piece.next, torn as u64);
     }
     Ok(piece)
 }
 
+/// Bytes as they stand.
+fn whole(file: &File, begin: u64, size: u64, max: u64) -> io::Result<Piece> {
+    let mut bytes = vec![0; usize::try_from(size.saturating_sub(begin).min(max)).unwrap_or(0)];
+    let got = read_at(file, &mut bytes, begin)?;
+    bytes.truncate(got);
+    Ok(Piece { bytes, next: begin + got as u64 })
+}
+
+/// The bytes of one stream, however far apart they stand: what is between them is not read. Notes where they stood.
+fn one_stream(
+    file: &File,
+    streams: &Streams,
+    (begin, size, max): (u64, u64, u64),
+    stream: OutputStream,
+    stretches: &mut Vec<Range<u64>>,
+) -> io::Result<Piece> {
+    let mut piece = Piece { bytes: Vec::new(), next: begin };
+    while piece.next < size {
+        let window = piece.next..size.min(piece.next + WINDOW);
+        for span in streams.spans(window.clone())? {
+            if belongs(stream, span.stream) {
+                let room = max - piece.bytes.len() as u64;
+                let stretch = whole(file, span.offset, span.offset + span.len, room)?;
+                stretches.push(span.offset..stretch.next);
+                piece.next = stretch.next;
+                piece.bytes.extend(stretch.bytes);
+                if piece.next < span.offset + span.len || piece.bytes.len() as u64 == max {
+                    return Ok(piece);
+                }
+            } else {
+                piece.next = span.offset + span.len;
+            }
+        }
+        // The window is done, whatever an index that was cut short says of it.
+        piece.next = window.end;
+    }
+    Ok(piece)
+}
+
+/// Where a read goes on that gives back its last bytes.
+fn before(stretches: &[Range<u64>], next: u64, back: u64) -> u64 {
+    if back == 0 {
+        return next;
+    }
+    let mut left = back;
+    for stretch in stretches.iter().rev() {
+        let len = stretch.end - stretch.start;
+        if left <= len {
+            return stretch.end - left;
+        }
+        left -= len;
+    }
+    next - left
+}
+
 /// The streams of a piece; without an index all of it is standard output.
 pub(crate) fn spans(path: &Path, piece: &Piece) -> io::Result<Vec<Span>> {
-    let range = piece.next - piece.bytes.len() as u64..piece.next;
-    if range.is_empty() {
-        return Ok(Vec::new());
-    }
-    match Index::open(path) {
-        Ok(index) => index.spans(range),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(vec![Span { offset: range.start, len: range.end - range.start, stream: Stream::Out }])
+    Streams::open(path)?.spans(piece.next - piece.bytes.len() as u64..piece.next)
+}
+
+/// Which bytes came from which stream.
+struct Streams(Option<Index>);
+
+impl Streams {
+    fn open(path: &Path) -> io::Result<Self> {
+        match Index::open(path) {
+            Ok(index) => Ok(Self(Some(index))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self(None)),
+            Err(error) => Err(error),
         }
-        Err(error) => Err(error),
+    }
+
+    fn spans(&self, range: Range<u64>) -> io::Result<Vec<Span>> {
+        match &self.0 {
+            _ if range.is_empty() => Ok(Vec::new()),
+            Some(index) => index.spans(range),
+            None => {
+                let len = range.end - range.start;
+                Ok(vec![Span { offset: range.start, len, stream: Stream::Out }])
+            }
+        }
     }
 }
 
-fn only(piece: &Piece, spans: &[Span], stream: OutputStream) -> Vec<u8> {
-    let begin = piece.next - piece.bytes.len() as u64;
-    let wanted = |span: &&Span| match (stream, span.stream) {
+/// Whether bytes of a stream are wanted.
+const fn belongs(wanted: OutputStream, stream: Stream) -> bool {
+    match (wanted, stream) {
         // A terminal has one stream, and it is the one that people mean.
         (OutputStream::Out, Stream::Out | Stream::Pty) | (OutputStream::Err, Stream::Err) => true,
         (OutputStream::Out, Stream::Err) | (OutputStream::Err, Stream::Out | Stream::Pty) => false,
-    };
-    let bytes_of = |span: &Span| {
-        let from = usize::try_from(span.offset - begin).ok()?;
-        piece.bytes.get(from..from + usize::try_from(span.len).ok()?)
-    };
-    spans.iter().filter(wanted).filter_map(bytes_of).flatten().copied().collect()
+    }
 }
 
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -166,31 +235,49 @@ fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(got)
 }
 
-/// Where the last lines begin, looking back at most `max` bytes; a line end at the very end ends the last line.
-fn last_lines(file: &File, size: u64, lines: u32, max: u64) -> io::Result<u64> {
-    if lines == 0 {
-        return Ok(size);
-    }
-    let floor = size.saturating_sub(max);
-    let (mut end, mut left) = (size, u64::from(lines));
-    let mut step = Vec::new();
-    while end > floor {
-        let begin = end.saturating_sub(STEP).max(floor);
-        step.resize(usize::try_from(end - begin).unwrap_or(0), 0);
-        let got = read_at(file, &mut step, begin)?;
-        for at in (0..got).rev().filter(|at| step[*at] == b'\n') {
-            let after = begin + at as u64 + 1;
-            if after == size {
-                continue;
-            }
-            left -= 1;
-            if left == 0 {
-                return Ok(after);
-            }
+/// The end of an output, from which lines are counted.
+struct Tail<'a> {
+    file: &'a File,
+    streams: &'a Streams,
+    stream: Option<OutputStream>,
+    size: u64,
+}
+
+impl Tail<'_> {
+    /// Where the last lines begin, looking back at most so many bytes; a line end at the very end ends the last line.
+    fn begin(&self, lines: u32, back: u64) -> io::Result<u64> {
+        if lines == 0 {
+            return Ok(self.size);
         }
-        end = begin;
+        let floor = self.size.saturating_sub(back);
+        let (mut end, mut left, mut behind) = (self.size, u64::from(lines), false);
+        let mut step = Vec::new();
+        while end > floor {
+            let begin = end.saturating_sub(STEP).max(floor);
+            for span in self.wanted(begin..end)?.into_iter().rev() {
+                step.resize(usize::try_from(span.end - span.start).unwrap_or(0), 0);
+                let got = read_at(self.file, &mut step, span.start)?;
+                for at in (0..got).rev() {
+                    if step[at] == b'\n' && behind {
+                        left -= 1;
+                        if left == 0 {
+                            return Ok(span.start + at as u64 + 1);
+                        }
+                    }
+                    behind = true;
+                }
+            }
+            end = begin;
+        }
+        Ok(floor)
     }
-    Ok(floor)
+
+    /// The stretches of a range that count.
+    fn wanted(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+        let Some(stream) = self.stream else { return Ok(vec![range]) };
+        let spans = self.streams.spans(range)?.into_iter().filter(|span| belongs(stream, span.stream));
+        Ok(spans.map(|span| span.offset..span.offset + span.len).collect())
+    }
 }
 
 fn since(path: &Path, size: u64, at: Millis) -> io::Result<u64> {

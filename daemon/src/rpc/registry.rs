@@ -15,12 +15,13 @@ use jsonrpsee::core::server::{
 };
 use jsonrpsee::server::RegisterMethodError;
 use jsonrpsee::types::Id;
+use jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 use jsonrpsee::{ResponsePayload, RpcModule};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::connection::Origin;
-use super::service::object;
+use super::service::{answer_too_long, object};
 
 /// What becomes of a method's call when its caller goes away or takes it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,8 +173,10 @@ impl<C: Send + Sync + 'static> Registry<C> {
                     };
                     // Counted before it is answered, so that the connection never looks idle in between.
                     let _open = origin.connection.subscribed();
+                    // What was opened in the name of one identity is not for the next.
+                    let over = origin.connection.identity_over();
                     match handler(context, origin, params).await {
-                        Ok(items) => push(pending, items).await,
+                        Ok(items) => push(pending, items.take_until(over.cancelled_owned()).boxed()).await,
                         Err(error) => pending.reject(object(&error)).await,
                     }
                 }
@@ -226,10 +229,14 @@ fn origin(extensions: &mut Extensions) -> Result<Origin, Error> {
 }
 
 fn respond<T: serde::Serialize>(id: Id<'static>, result: Result<T, Error>, max: usize) -> MethodResponse {
-    match result {
+    let response = match result {
         // The library wants a payload that can be cloned.
-        Ok(result) => MethodResponse::response(id, ResponsePayload::success(Arc::new(result)), max),
-        Err(error) => MethodResponse::error(id, object(&error)),
+        Ok(result) => MethodResponse::response(id.clone(), ResponsePayload::success(Arc::new(result)), max),
+        Err(error) => return MethodResponse::error(id, object(&error)),
+    };
+    match response.as_error_code() {
+        Some(OVERSIZED_RESPONSE_CODE) => MethodResponse::error(id, answer_too_long(max)),
+        _ => response,
     }
 }
 

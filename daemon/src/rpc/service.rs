@@ -17,7 +17,9 @@ use jsonrpsee::core::server::{
     SubscriptionState,
 };
 use jsonrpsee::server::{IdProvider, RandomStringIdProvider};
-use jsonrpsee::types::error::reject_too_many_subscriptions;
+use jsonrpsee::types::error::{
+    OVERSIZED_RESPONSE_CODE, TOO_BIG_BATCH_RESPONSE_CODE, TOO_MANY_SUBSCRIPTIONS_CODE,
+};
 use jsonrpsee::types::{ErrorObject, ErrorObjectOwned, Id, Params};
 use serde_json::value::RawValue;
 
@@ -99,8 +101,7 @@ impl Service {
     /// The answer to a text over the limit.
     pub(crate) fn too_long(&self) -> Box<RawValue> {
         let message = format!("the message is longer than {} bytes", self.limits.frame);
-        let data = serde_json::json!({ "kind": "tooLong", "retryable": false, "limit": self.limits.frame });
-        MethodResponse::error(Id::Null, ErrorObject::owned(TOO_LONG, message, Some(data))).into_json()
+        MethodResponse::error(Id::Null, bound(TOO_LONG, "tooLong", message, self.limits.frame)).into_json()
     }
 
     /// The answer to a stream that can't be followed.
@@ -230,8 +231,11 @@ impl Service {
             return Err(refuse("a subscription needs an id to be answered under"));
         }
         let permit = self.subscriptions.acquire();
-        let subscription_permit =
-            permit.ok_or_else(|| reject_too_many_subscriptions(self.limits.subscriptions))?;
+        let subscription_permit = permit.ok_or_else(|| {
+            let limit = self.limits.subscriptions as usize;
+            let message = format!("this connection has {limit} subscriptions: end one of them");
+            bound(TOO_MANY_SUBSCRIPTIONS_CODE, "tooManySubscriptions", message, limit)
+        })?;
         let id_provider: &'static dyn IdProvider = &*IDS;
         Ok((sink.clone(), SubscriptionState { conn_id, id_provider, subscription_permit }))
     }
@@ -253,6 +257,24 @@ fn no_method(name: &str) -> Error {
         Kind::MethodNotFound,
         format!("there is no method {name:?}; rpc.discover lists those there are"),
     )
+}
+
+/// The error of an answer over the limit; the call itself was carried out.
+pub(crate) fn answer_too_long(max: usize) -> ErrorObjectOwned {
+    let message = format!("the answer is longer than {max} bytes: ask for less at once");
+    bound(OVERSIZED_RESPONSE_CODE, "answerTooLong", message, max)
+}
+
+/// The error of a batch whose answers together are over the limit; its calls were carried out.
+pub(crate) fn batch_too_long(max: usize) -> ErrorObjectOwned {
+    let message = format!("the answers of the batch are longer than {max} bytes: send smaller batches");
+    bound(TOO_BIG_BATCH_RESPONSE_CODE, "answerTooLong", message, max)
+}
+
+/// The error of a bound that jsonrpsee has a code for, and the contract no kind.
+fn bound(code: i32, kind: &str, message: String, limit: usize) -> ErrorObjectOwned {
+    let data = serde_json::json!({ "kind": kind, "retryable": false, "limit": limit });
+    ErrorObject::owned(code, message, Some(data))
 }
 
 /// The error of a call that was taken back.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use ccagent_core::Caller;
-use ccagent_proto::method::{TaskGet, TaskRemove, TaskStop, TaskStopAll};
+use ccagent_proto::method::{TaskGet, TaskRemove, TaskStop, TaskStopAll, TaskWait};
 use ccagent_proto::task::{
     Task, TaskGetParams, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopAllResult, TaskStopParams,
-    TaskStopResult,
+    TaskStopResult, TaskWaitParams,
 };
 use ccagent_proto::{Empty, Error, Kind, Millis, TaskId};
 
@@ -79,7 +79,10 @@ pub(crate) async fn stop_all(
     params: TaskStopAllParams,
 ) -> Result<TaskStopAllResult, Error> {
     let caller = origin.connection.caller();
-    let patience = Patience::new(&origin, Some(params.timeout_ms.unwrap_or(context.times.stop_all_ms)));
+    let timeout = params.timeout_ms.unwrap_or(context.times.stop_all_ms);
+    let patience = Patience::new(&origin, Some(timeout));
+    // Half of the time is their grace at most; the rest is for the kills, and for their confirmation.
+    let params = TaskStopAllParams { timeout_ms: Some(timeout / 2), ..params };
     let marked = context.call::<TaskStopAll>(&caller, params).await?;
     let mut tasks = Vec::with_capacity(marked.abandoned.len());
     for id in &marked.abandoned {
@@ -113,7 +116,7 @@ pub(crate) async fn until_all_ended(
         for task in tasks.iter_mut().filter(|task| !task.status.is_done()) {
             match get(context, caller, task.id).await {
                 Ok(now) => *task = now,
-                // One that kept no record is gone with its end.
+                // One of which no record is kept goes some time after its end.
                 Err(error) if error.kind == Kind::TaskNotFound => task.status = TaskStatus::Killed,
                 Err(error) => return Err(error),
             }
@@ -131,10 +134,14 @@ pub(crate) fn running(tasks: &[Task]) -> impl Iterator<Item = TaskId> {
 }
 
 async fn get(context: &Context, caller: &Caller, id: TaskId) -> Result<Task, Error> {
-    context.call::<TaskGet>(caller, TaskGetParams { task_id: id.to_string() }).await
+    // Unlike `task.get`, a wait also sees a task of which no record is kept (SP-24).
+    let params = TaskWaitParams { task_ids: vec![id.to_string()], ..TaskWaitParams::default() };
+    let mut tasks = context.call::<TaskWait>(caller, params).await?.tasks;
+    tasks.pop().ok_or_else(|| Error::new(Kind::Internal, "a wait answered no task"))
 }
 
-async fn kill(context: &Context, caller: &Caller, id: TaskId) {
+/// Kills what was left of a stop.
+pub(crate) async fn kill(context: &Context, caller: &Caller, id: TaskId) {
     let params = TaskStopParams { task_id: id.to_string(), force: Some(true), ..TaskStopParams::default() };
     // It may have ended just now, which is as good.
     if let Err(error) = context.call::<TaskStop>(caller, params).await {

@@ -1,7 +1,8 @@
 //! Tasks at the edge: waiting for them, their output and rows, and their standard input.
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +11,7 @@ use ccagent_proto::method::{TaskGet, TaskWait};
 use ccagent_proto::task::{
     OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
     TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskStatus, TaskWaitParams, TaskWaitResult,
-    TaskWriteParams,
+    TaskWriteParams, WaitMode,
 };
 use ccagent_proto::{Empty, Error, Kind, TaskId};
 use ccagent_shim::index::Stream;
@@ -26,27 +27,89 @@ use crate::hub::{Key, Watch};
 /// Bytes of one followed piece.
 const FOLLOWED: u64 = 64 << 10;
 
+/// Tasks that one wait names at most.
+const WAITED_FOR: usize = 1000;
+
 /// Waits for tasks.
 pub(crate) async fn wait(
     context: Arc<Context>,
     origin: Origin,
     params: TaskWaitParams,
 ) -> Result<TaskWaitResult, Error> {
+    if params.task_ids.len() > WAITED_FOR {
+        let error = Error::new(Kind::InvalidParams, format!("taskIds names at most {WAITED_FOR} tasks"));
+        return Err(error.with("path", "taskIds").with("limit", WAITED_FOR));
+    }
     let caller = origin.connection.caller();
     let patience = Patience::new(&origin, params.timeout_ms);
     let stands = context.call::<TaskWait>(&caller, params.clone()).await?;
     if !stands.timed_out {
         return Ok(stands);
     }
-    // A name may be given to another task meanwhile: from here on the tasks go by their ids.
-    let task_ids: Vec<String> = stands.tasks.iter().map(|task| task.id.to_string()).collect();
     let keys: Vec<Key> = stands.tasks.iter().map(|task| Key::Task(task.id)).collect();
-    let params = TaskWaitParams { task_ids, ..params };
+    let known = tokio::sync::Mutex::new(Known { tasks: stands.tasks, erased: HashSet::new() });
     let waited = until(&context.hub, keys, &patience, async || {
-        let stands = context.call::<TaskWait>(&caller, params.clone()).await?;
-        Ok(if stands.timed_out { Look::NotYet(stands) } else { Look::There(stands) })
+        let mut known = known.lock().await;
+        let over = known.look(&context, &caller, &params).await?;
+        let stands = TaskWaitResult { tasks: known.tasks.clone(), timed_out: !over };
+        Ok(if over { Look::There(stands) } else { Look::NotYet(stands) })
     });
     Ok(waited.await?.into_inner())
+}
+
+/// Tasks that are waited for, as they were seen last.
+struct Known {
+    tasks: Vec<Task>,
+    /// Those of which nothing was kept: they are seen no more, and have ended.
+    erased: HashSet<TaskId>,
+}
+
+impl Known {
+    /// Looks at those that are still there; says whether the wait is over. A name may be given to another task
+    /// meanwhile: here the tasks go by their ids.
+    async fn look(
+        &mut self,
+        context: &Context,
+        caller: &Caller,
+        params: &TaskWaitParams,
+    ) -> Result<bool, Error> {
+        loop {
+            let there = self.tasks.iter().map(|task| task.id).filter(|id| !self.erased.contains(id));
+            let task_ids: Vec<String> = there.map(|id| id.to_string()).collect();
+            if task_ids.is_empty() {
+                return Ok(true);
+            }
+            match context.call::<TaskWait>(caller, TaskWaitParams { task_ids, ..params.clone() }).await {
+                Ok(stands) => {
+                    let any_is_enough = params.mode == WaitMode::Any && !self.erased.is_empty();
+                    let mut now = stands.tasks.into_iter();
+                    for task in self.tasks.iter_mut().filter(|task| !self.erased.contains(&task.id)) {
+                        *task = now.next().unwrap_or_else(|| task.clone());
+                    }
+                    return Ok(any_is_enough || !stands.timed_out);
+                }
+                Err(error) => match self.erased_by(&error) {
+                    Some(id) => self.erase(id),
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// The task of ours that a refusal says is not there any more.
+    fn erased_by(&self, error: &Error) -> Option<TaskId> {
+        let id = error.data.get("taskId")?.as_str()?.parse().ok()?;
+        let ours = self.tasks.iter().any(|task| task.id == id) && !self.erased.contains(&id);
+        (error.kind == Kind::TaskNotFound && ours).then_some(id)
+    }
+
+    /// Keeps the last that was seen of a task; where that was no end, it was ended by who removed it.
+    fn erase(&mut self, id: TaskId) {
+        self.erased.insert(id);
+        for task in self.tasks.iter_mut().filter(|task| task.id == id && !task.status.is_done()) {
+            task.status = TaskStatus::Killed;
+        }
+    }
 }
 
 /// Reads a task's output, and waits for more where asked.
@@ -55,22 +118,28 @@ pub(crate) async fn output(
     origin: Origin,
     params: TaskOutputParams,
 ) -> Result<TaskOutputResult, Error> {
-    let from = from_of(&params)?;
+    let from = std::sync::Mutex::new(from_of(&params)?);
     let caller = origin.connection.caller();
     let patience = Patience::new(&origin, params.timeout_ms);
     let first = get(&context, &caller, &params.task_id).await?;
     let id = first.id.to_string();
+    let tail = params.tail_lines.is_some();
+    let max = params.max_bytes.unwrap_or(if tail { output::MAX_BYTES } else { output::DEFAULT_BYTES });
     let look = async || {
         let task = get(&context, &caller, &id).await?;
         let wanted = Wanted {
-            from,
+            from: *from.lock().unwrap_or_else(PoisonError::into_inner),
             stream: params.stream,
-            max: params.max_bytes.unwrap_or(output::DEFAULT_BYTES),
+            max,
+            // Who bounds the bytes wants the end of the lines, and not their beginning.
+            back: params.max_bytes.unwrap_or(output::LOOK_BACK),
             grows: !task.status.is_done(),
         };
         let path = task.output_file.clone();
         let piece = Context::blocking(move || output::read(Path::new(&path), wanted)).await?;
         let there = !piece.bytes.is_empty() || task.status.is_done();
+        // The next look goes on behind what was passed over.
+        *from.lock().unwrap_or_else(PoisonError::into_inner) = From::Offset(piece.next);
         let read = (task, piece);
         Ok(if there { Look::There(read) } else { Look::NotYet(read) })
     };
@@ -163,7 +232,8 @@ impl Follower {
         let task = get(&self.context, &self.caller, &self.id).await?;
         let (status, done) = (task.status, task.status.is_done());
         let max = if matches!(self.from, From::LastLines(_)) { output::DEFAULT_BYTES } else { FOLLOWED };
-        let wanted = Wanted { from: self.from, stream: None, max, grows: !done };
+        let back = output::LOOK_BACK;
+        let wanted = Wanted { from: self.from, stream: None, max, back, grows: !done };
         let path = task.output_file;
         let (items, next) = Context::blocking(move || items(Path::new(&path), wanted, status)).await?;
         self.from = From::Offset(next);

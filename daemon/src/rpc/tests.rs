@@ -1,7 +1,9 @@
 //! The edge as a client meets it: a small set of methods behind a real socket, in all framings.
 
 mod client;
+mod ends;
 mod framings;
+mod identity;
 mod life;
 mod methods;
 mod tasks;

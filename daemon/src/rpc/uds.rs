@@ -190,7 +190,10 @@ mod tests {
         for path in [&link, &file] {
             assert_eq!(deliver(path, None, params()).await.unwrap_err().kind, Kind::UnsafeAddress);
         }
-        assert_eq!(deliver(&dir.path().join("none"), None, params()).await.unwrap_err().kind, Kind::MailboxFull);
+        assert_eq!(
+            deliver(&dir.path().join("none"), None, params()).await.unwrap_err().kind,
+            Kind::MailboxFull
+        );
     }
 
     /// RT-13: it is delivered only after the reply; a refusal and a silent end are errors.

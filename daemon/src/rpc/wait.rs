@@ -54,6 +54,11 @@ impl Patience {
         Self::until(origin.cancelled.clone(), wait)
     }
 
+    /// So many milliseconds from now, whoever asked for it.
+    pub(crate) fn alone(wait: Millis) -> Self {
+        Self::until(CancellationToken::new(), Some(wait))
+    }
+
     fn until(cancelled: CancellationToken, wait: Option<Millis>) -> Self {
         // A wait that the clock can't hold is as good as none.
         let deadline = wait.and_then(|wait| Instant::now().checked_add(Duration::from_millis(wait)));

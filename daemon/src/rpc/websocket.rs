@@ -1,13 +1,14 @@
 //! A WebSocket: its messages run as lines through the same loop as a plain stream, so bounds, order and the end of a
 //! connection are the same.
 //!
-//! A message over the limit ends the socket after it was answered: the protocol library can't skip it.
+//! A request with an `Origin` is refused: it comes from a web page. A message over the limit ends the socket after it was answered: the protocol library can't skip it.
 
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
 use ::http::StatusCode;
+use ::http::header::ORIGIN;
 use futures_util::io::{BufReader, BufWriter};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -38,6 +39,11 @@ pub(crate) fn is_wanted(request: &HttpRequest) -> bool {
 
 /// Answers the request and serves the socket that comes of it.
 pub(crate) fn accept(http: &Arc<Http>, request: HttpRequest) -> HttpResponse {
+    if request.headers().contains_key(ORIGIN) {
+        // Only browsers send it, and they ask nobody before they open a socket: behind a proxy any page that a person
+        // visits could speak here in the person's name.
+        return plain(StatusCode::FORBIDDEN, "a WebSocket is not opened for a web page\n");
+    }
     let mut server = Server::new();
     match server.receive_request(&request) {
         Ok(response) => {
@@ -89,6 +95,7 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         }
     };
     tracing::debug!(?over, "a WebSocket ended");
+    http.service.connection.end();
     http.work.spawn(unfinished.finish());
     if writing {
         // What the loop has said last is still on its way out.

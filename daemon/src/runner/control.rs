@@ -108,12 +108,7 @@ impl Attempt {
         }
     }
 
-    async fn hear(
-        &mut self,
-        line: ShimLine,
-        lines: &mut Lines,
-        output: &mut Output,
-    ) -> std::io::Result<()> {
+    async fn hear(&mut self, line: ShimLine, lines: &mut Lines, output: &mut Output) -> std::io::Result<()> {
         match line {
             ShimLine::State(state) => return self.greeted(&state, lines, output).await,
             ShimLine::Output { bytes } => {

@@ -1,27 +1,42 @@
 //! A task's small files: rows of `events.jsonl`, and the removal of its directory.
 //!
-//! One thread does them in order, so that rows of one file never mix. Rows are for the eye: when the disk fails or
-//! the thread is far behind they are dropped, and counted in the log (PG-08). A removal that a crash lost is made up
-//! for by the sweep at start.
+//! One thread does them, so that rows of one file never mix. Rows are for the eye: when the disk fails or the thread
+//! is far behind they are dropped, and counted in the log (PG-08). A removal is never dropped: what waits is a set of
+//! names, of tasks that there were once. One that a crash lost is made up for by the sweep at start.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::OFlags;
 
-/// Jobs that wait.
-const QUEUE: usize = 4096;
+/// Rows that wait.
+const ROWS: usize = 4096;
 
 /// The way to the thread.
 #[derive(Debug)]
 pub(super) struct Files {
-    jobs: SyncSender<Job>,
+    desk: Arc<Desk>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
+struct Desk {
+    jobs: Mutex<Jobs>,
+    arrived: Condvar,
+}
+
+/// What waits to be done.
+#[derive(Debug, Default)]
+struct Jobs {
+    rows: VecDeque<(String, serde_json::Value)>,
+    removals: BTreeSet<String>,
+    closed: bool,
+}
+
+#[derive(Debug, PartialEq)]
 enum Job {
     Log(String, serde_json::Value),
     Remove(String),
@@ -29,29 +44,70 @@ enum Job {
 
 impl Files {
     pub(super) fn start() -> io::Result<Self> {
-        let (jobs, receiver) = sync_channel(QUEUE);
-        std::thread::Builder::new().name("task-files".to_owned()).spawn(move || work(&receiver))?;
-        Ok(Self { jobs })
+        let desk = Arc::new(Desk::default());
+        let worker = desk.clone();
+        std::thread::Builder::new().name("task-files".to_owned()).spawn(move || work(&worker))?;
+        Ok(Self { desk })
     }
 
     pub(super) fn log(&self, directory: String, row: serde_json::Value) {
-        self.put(Job::Log(directory, row));
+        self.desk.jobs().log(directory, row);
+        self.desk.arrived.notify_one();
     }
 
     pub(super) fn remove(&self, directory: String) {
-        self.put(Job::Remove(directory));
-    }
-
-    fn put(&self, job: Job) {
-        match self.jobs.try_send(job) {
-            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-            Err(TrySendError::Full(job)) => tracing::warn!(?job, "task files are behind: dropped"),
-        }
+        self.desk.jobs().remove(directory);
+        self.desk.arrived.notify_one();
     }
 }
 
-fn work(jobs: &Receiver<Job>) {
-    for job in jobs {
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.desk.jobs().closed = true;
+        self.desk.arrived.notify_one();
+    }
+}
+
+impl Desk {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job; `None` when there is none and none will come.
+    fn next(&self) -> Option<Job> {
+        let idle = |jobs: &mut Jobs| jobs.rows.is_empty() && jobs.removals.is_empty() && !jobs.closed;
+        let waited = self.arrived.wait_while(self.jobs(), idle);
+        waited.unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Jobs {
+    fn log(&mut self, directory: String, row: serde_json::Value) {
+        if self.removals.contains(&directory) {
+            // It would only make the directory again.
+            return;
+        }
+        if self.rows.len() >= ROWS {
+            tracing::warn!(directory, "task files are behind: a row is dropped");
+            return;
+        }
+        self.rows.push_back((directory, row));
+    }
+
+    fn remove(&mut self, directory: String) {
+        self.rows.retain(|(of, _)| *of != directory);
+        self.removals.insert(directory);
+    }
+
+    /// Rows first: they are bounded, and none of them is of a directory that is to go.
+    fn take(&mut self) -> Option<Job> {
+        let row = self.rows.pop_front().map(|(directory, row)| Job::Log(directory, row));
+        row.or_else(|| self.removals.pop_first().map(Job::Remove))
+    }
+}
+
+fn work(desk: &Desk) {
+    while let Some(job) = desk.next() {
         let done = match &job {
             Job::Log(directory, row) => append(Path::new(directory), row),
             Job::Remove(directory) => remove(Path::new(directory)),
@@ -83,5 +139,38 @@ fn remove(directory: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I8: rows are bounded and may be dropped, removals are not, however many there are.
+    #[test]
+    fn a_removal_is_never_dropped() {
+        let mut jobs = Jobs::default();
+        for number in 0..ROWS + 10 {
+            jobs.log("noisy".to_owned(), number.into());
+        }
+        assert_eq!(jobs.rows.len(), ROWS);
+        for number in 0..3 * ROWS {
+            jobs.remove(format!("task-{number}"));
+        }
+        let removals = std::iter::from_fn(|| jobs.take()).filter(|job| matches!(job, Job::Remove(_)));
+        assert_eq!(removals.count(), 3 * ROWS);
+    }
+
+    /// PG-08: a row of a task that is removed does not bring its directory back.
+    #[test]
+    fn no_row_outlives_its_directory() {
+        let mut jobs = Jobs::default();
+        jobs.log("one".to_owned(), 1.into());
+        jobs.log("other".to_owned(), 2.into());
+        jobs.remove("one".to_owned());
+        jobs.log("one".to_owned(), 3.into());
+        assert_eq!(jobs.take(), Some(Job::Log("other".to_owned(), 2.into())));
+        assert_eq!(jobs.take(), Some(Job::Remove("one".to_owned())));
+        assert_eq!(jobs.take(), None);
     }
 }

@@ -72,7 +72,8 @@ impl Input {
 
     /// The piece to send now, if there is one.
     pub(super) fn next(&mut self) -> Option<DaemonLine> {
-        let current = self.current.as_mut().filter(|current| self.greeted && current.piece == Piece::Waiting)?;
+        let current =
+            self.current.as_mut().filter(|current| self.greeted && current.piece == Piece::Waiting)?;
         if current.write.reply.is_closed() {
             // Its caller gave up: the rest is not wanted any more.
             self.current = None;
@@ -177,10 +178,10 @@ mod tests {
     }
 
     fn task() -> TaskId {
-        "agent_0000000000".parse().or_else(|_| "t-1".parse()).unwrap_or_else(|_| ccagent_core_id())
+        "agent_01890000-0000-7000-8000-0000000000ff".parse().unwrap()
     }
 
-    /// TS-06, I8: the caller hears of success when the last piece has reached the program, and of nothing before.
+    /// CD-03, I8: the caller hears of success when the last piece has reached the program, and of nothing before.
     #[test]
     fn pieces_follow_one_another() {
         let (mut input, mut answer) = input(2 * PIECE + 3, true);
@@ -197,7 +198,7 @@ mod tests {
         assert!(input.is_idle());
     }
 
-    /// TS-06: a piece that found no room is sent again, and none is left out.
+    /// CD-03: a piece that found no room is sent again, and none is left out.
     #[test]
     fn a_piece_without_room_is_sent_again() {
         let (mut input, mut answer) = input(PIECE + 1, false);
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(answer.try_recv().unwrap(), Ok(()));
     }
 
-    /// TS-06: who is refused hears how much the program has, and is not told to try again.
+    /// CD-03: who is refused hears how much the program has, and is not told to try again.
     #[test]
     fn a_write_that_is_cut_off_says_how_much_was_written() {
         let (mut input, mut answer) = input(2 * PIECE, false);
@@ -230,11 +231,9 @@ mod tests {
     /// I16: after a broken connection a piece is neither lost nor written twice.
     #[test]
     fn a_broken_connection_neither_loses_nor_repeats_a_piece() {
-        for (after, repeated) in [
-            (state(Some(1), None), None),
-            (state(None, Some(1)), None),
-            (state(None, None), Some(2)),
-        ] {
+        for (after, repeated) in
+            [(state(Some(1), None), None), (state(None, Some(1)), None), (state(None, None), Some(2))]
+        {
             let (mut input, _answer) = input(1, false);
             input.greeted(&state(None, None));
             assert_eq!(sent(&mut input).unwrap().2, 1);
@@ -245,7 +244,7 @@ mod tests {
         }
     }
 
-    /// TS-06: of a call that was given up nothing more is written.
+    /// CD-03: of a call that was given up nothing more is written.
     #[test]
     fn a_given_up_write_ends_after_its_piece() {
         let (mut input, answer) = input(2 * PIECE, false);

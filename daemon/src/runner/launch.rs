@@ -37,9 +37,12 @@ pub(super) enum LaunchError {
     NoReply,
 }
 
+/// How the name of an attempt's directory begins.
+pub(super) const ATTEMPT: &str = "attempt-";
+
 /// The directory of an attempt's files.
 pub(super) fn attempt_dir(directory: &str, attempt: u32) -> PathBuf {
-    Path::new(directory).join(format!("attempt-{attempt}"))
+    Path::new(directory).join(format!("{ATTEMPT}{attempt}"))
 }
 
 /// Starts a shim and hears its answer.
@@ -53,16 +56,13 @@ pub(super) async fn launch(inner: &Inner, start: &Start) -> Result<(Child, Start
     text.push(b'\n');
 
     let shim = &inner.settings.shim;
-    let mut child = Command::new(shim)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed(format!("the shim {} could not be started", shim.display())))?;
+    let mut command = Command::new(shim);
+    command.env_clear().current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Known before anything runs under it: whoever connects from below is that agent from its first moment on.
-    inner.has_shim(start.task, start.attempt, child.id());
+    let mut child = inner
+        .spawn_shim(start.task, start.attempt, &mut command)
+        .map_err(failed(format!("the shim {} could not be started", shim.display())))?;
     let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(LaunchError::NoReply);
     };

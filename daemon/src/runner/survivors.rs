@@ -1,13 +1,21 @@
 //! What the last daemon left: attempts to adopt, and directories of tasks that nobody knows any more.
+//!
+//! A directory without a task is a removal that a crash lost, and is removed now. Not so after a restore of an older
+//! export: then it may be of a task that the export does not know yet, and is put aside. And never so where a shim
+//! may still run in it: its agent works on, whether we know it or not.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ccagent_core::recovery::Survivor;
 use ccagent_proto::TaskId;
+use futures_util::FutureExt as _;
 
-use super::{Runner, attempt, launch, look};
+use super::attempt::Origin;
+use super::{Runner, attempt, files, launch, look};
 use crate::driver::Handle;
+use crate::store::RESTORED;
 
 /// Directories that are asked about at once, so that calls in between don't wait for all of them.
 const SWEPT: usize = 256;
@@ -19,28 +27,94 @@ impl Runner {
         for survivor in survivors {
             let (task, number) = (survivor.task, survivor.attempt);
             let shim = look::shim(&launch::attempt_dir(&survivor.directory, number));
-            self.run(task, number, |inner, commands| attempt::adopt(inner, survivor, commands));
+            self.run(survivor.clone(), Origin::Before, |inner, orders| {
+                attempt::adopt(inner, survivor, Origin::Before, orders).boxed()
+            });
             self.inner.has_shim(task, number, shim);
         }
     }
 
-    /// Removes directories of tasks that are in no table: a removal that a crash lost. A task has its directory only
-    /// after the core knows it, so this may run while others are made.
+    /// Takes away directories of tasks that are in no table. A task has its directory only after the core knows it,
+    /// so this may run while others are made.
     pub async fn sweep(&self, handle: &Handle) {
-        let sessions = self.inner.settings.state_dir.join("sessions");
+        let state = self.inner.settings.state_dir.clone();
+        let sessions = state.join("sessions");
         let listed = tokio::task::spawn_blocking(move || directories(&sessions)).await.unwrap_or_default();
+        let marker = state.join(RESTORED);
+        let aside = marker.exists().then(|| aside(&state)).flatten();
+        let mut kept = 0;
         for some in listed.chunks(SWEPT) {
             let some = some.to_vec();
             let unknown = handle.ask(move |core, _| {
                 let unknown = some.into_iter().filter(|(id, _)| !core.knows(*id));
                 unknown.map(|(_, path)| path).collect::<Vec<_>>()
             });
-            for path in unknown.await.unwrap_or_default() {
-                tracing::info!(path = %path.display(), "a directory of a forgotten task is removed");
-                self.inner.files.remove(path.display().to_string());
+            // Nobody answers while the daemon stops: the next one sweeps.
+            let Ok(unknown) = unknown.await else { return };
+            let (aside, runner) = (aside.clone(), self.clone());
+            let taken = tokio::task::spawn_blocking(move || {
+                unknown.iter().filter(|path| !runner.take_away(path, aside.as_deref())).count()
+            });
+            kept += taken.await.unwrap_or(1);
+        }
+        // As long as something of the time before the restore is in its place, it is not the next sweep's to remove.
+        if aside.is_some()
+            && kept == 0
+            && let Err(error) = fs::remove_file(&marker)
+        {
+            tracing::warn!(marker = %marker.display(), %error, "the mark of a restore stays");
+        }
+    }
+
+    /// Whether an unknown task's directory is gone from its place, or will be.
+    fn take_away(&self, path: &Path, aside: Option<&Path>) -> bool {
+        if runs(path) {
+            tracing::warn!(path = %path.display(), "the agent of an unknown task may still run: it is left alone");
+            return false;
+        }
+        let Some(aside) = aside else {
+            tracing::info!(path = %path.display(), "a directory of a forgotten task is removed");
+            self.inner.files.remove(path.display().to_string());
+            return true;
+        };
+        match put_aside(path, aside) {
+            Ok(to) => {
+                tracing::warn!(path = %path.display(), to = %to.display(), "a task that the restore does not know is put aside");
+                true
+            }
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a task's directory could not be put aside");
+                false
             }
         }
     }
+}
+
+/// Where directories go that a restored store does not know: a name that is not taken.
+fn aside(state: &Path) -> Option<PathBuf> {
+    (1..u32::MAX).map(|number| state.join(format!("sessions.lost-{number}"))).find(|path| !path.exists())
+}
+
+/// Moves `sessions/<session>/<task>` to `<aside>/<session>/<task>`.
+fn put_aside(path: &Path, aside: &Path) -> io::Result<PathBuf> {
+    let session = path.parent().and_then(Path::file_name).ok_or(io::ErrorKind::InvalidInput)?;
+    let task = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = aside.join(session);
+    files::make(&parent)?;
+    let to = parent.join(task);
+    fs::rename(path, &to)?;
+    Ok(to)
+}
+
+/// Whether a shim may run in one of the attempts of a task's directory; what can't be listed counts as that.
+fn runs(task: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(task) else { return true };
+    let mut attempts = entries.map(|entry| entry.map(|entry| entry.path()));
+    attempts.any(|path| path.map_or(true, |path| is_attempt(&path) && look::may_run(&path)))
+}
+
+fn is_attempt(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(launch::ATTEMPT))
 }
 
 /// Task directories below the sessions' directories.

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::engine::{self, Engine};
 use super::error::StoreError;
+use super::watermark::{self, Watermark};
 use super::{Durability, Write, codec};
 
 /// Commits that may wait; beyond that the callers wait before they are queued.
@@ -42,10 +43,15 @@ pub(super) struct Disk {
     pub(super) durability: Durability,
 }
 
-pub(super) fn run(engine: &Arc<Engine>, disk: &Disk, mut queue: mpsc::Receiver<Job>) {
+pub(super) fn run(
+    engine: &Arc<Engine>,
+    disk: &Disk,
+    mut watermark: Watermark,
+    mut queue: mpsc::Receiver<Job>,
+) {
     while let Some(first) = queue.blocking_recv() {
         let jobs = gather(first, &mut queue);
-        let outcome = round(engine, disk, &jobs);
+        let outcome = round(engine, disk, &mut watermark, &jobs);
         for job in jobs {
             // Whoever no longer waits does not need the answer.
             drop(job.done.send(outcome.clone()));
@@ -68,21 +74,24 @@ fn size(job: &Job) -> usize {
     job.writes.iter().map(|write| write.id.len() + write.value.as_ref().map_or(0, Vec::len)).sum()
 }
 
-fn round(engine: &Engine, disk: &Disk, jobs: &[Job]) -> Result<(), StoreError> {
+fn round(engine: &Engine, disk: &Disk, watermark: &mut Watermark, jobs: &[Job]) -> Result<(), StoreError> {
     engine.usable()?;
     let mut changes = Changes::new();
     for write in jobs.iter().flat_map(|job| &job.writes) {
         changes.insert(codec::head_key(write.kind, &write.id), write.value.as_deref());
     }
+    let (key, number) = watermark.next();
+    changes.insert(key, Some(&number));
     let written = catch_unwind(AssertUnwindSafe(|| write(engine, disk, &changes)))
-        .unwrap_or_else(|panic| Err(engine::panicked(engine.dir(), panic.as_ref())));
+        .unwrap_or_else(|panic| Err(engine::panicked(engine.dir(), panic.as_ref())))
+        .and_then(|()| watermark.advance().map_err(|source| StoreError::sync(engine.dir(), source)));
     written.map_err(|error| engine.fail(error))
 }
 
 /// Makes the changes durable, all or none of them.
 pub(super) fn write(engine: &Engine, disk: &Disk, changes: &Changes<'_>) -> Result<(), StoreError> {
     let batch = batch(engine, changes)?;
-    engine.apply(batch, changes.keys().cloned())?;
+    engine.apply(batch, changes.keys().filter(|key| !watermark::is_own(key)).cloned())?;
     engine.flush()?;
     match disk.durability {
         Durability::Power => disk.file.sync_data().map_err(|source| StoreError::sync(engine.dir(), source)),

@@ -53,6 +53,16 @@ pub enum StoreError {
         /// What is wrong with it.
         damage: Damage,
     },
+    /// The log ends before what was acknowledged: it was damaged in its middle.
+    #[error("the store in {} ends with commit {have}, and {acknowledged} were acknowledged", dir.display())]
+    Short {
+        /// The state directory.
+        dir: PathBuf,
+        /// The last commit that it holds.
+        have: u64,
+        /// The last one that was acknowledged.
+        acknowledged: u64,
+    },
     /// A write was refused before it reached the disk; the store is as it was.
     #[error("write of {kind}/{id} refused: {why}")]
     Refused {

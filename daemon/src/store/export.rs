@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 
 use super::engine::{self, Engine, Order};
 use super::error::{Damage, ExportError, OpenError};
-use super::{codec, directory};
+use super::{codec, directory, watermark};
 
 pub(super) const FORMAT: &str = "ccagent-store";
 pub(super) const VERSION: u32 = 1;
@@ -126,6 +126,9 @@ fn fill(engine: &Engine, path: &Path) -> Result<(), ExportError> {
     let mut lines = Lines::create(path)?;
     for first in engine.kinds()? {
         let (kind, _) = codec::kind_and_id(&first).map_err(|damage| engine.damaged(&first, damage))?;
+        if kind == watermark::KIND {
+            continue;
+        }
         let mut span = engine::whole(kind);
         loop {
             let page = engine.page(span.clone(), PAGE_ROWS, Order::Ascending)?;

@@ -16,6 +16,10 @@ use super::engine::Engine;
 use super::error::{ImportError, OpenError};
 use super::{export, import};
 
+/// Name of an empty file in the state directory: the store was restored, and does not know everything that lies
+/// beside it. Who has looked through that removes it.
+pub const RESTORED: &str = "restored";
+
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
@@ -38,6 +42,10 @@ pub fn restore(dir: &Path, export: Option<&Path>) -> Result<Restored, ImportErro
         None => newest_whole(dir)?,
     };
     import::build(dir, &export)?;
+    // Before the new database is there: no daemon ever opens that without this.
+    let marker = dir.join(RESTORED);
+    directory::create_file(&marker).map_err(|source| directory::refused("mark", &marker, source))?;
+    directory::sync(dir)?;
     let moved = move_aside(dir)?;
     put_in_place(dir)?;
     Ok(Restored { export, lines, moved })

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use super::engine::{self, Engine, Order, Span};
 use super::error::{Damage, StoreError};
-use super::{Row, codec};
+use super::{Row, codec, watermark};
 
 const PAGE_ROWS: usize = 1024;
 const READERS: usize = 2;
@@ -129,6 +129,9 @@ fn cut(engine: &Engine, kinds: &[&str], known: &[&str]) -> Result<VecDeque<Span>
     let mut shares = VecDeque::new();
     for first in engine.kinds()? {
         let (kind, _) = codec::kind_and_id(&first).map_err(|damage| engine.damaged(&first, damage))?;
+        if kind == watermark::KIND {
+            continue;
+        }
         if !known.contains(&kind) {
             return Err(engine.damaged(&first, Damage::Kind));
         }

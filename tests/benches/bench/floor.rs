@@ -77,17 +77,27 @@ pub(crate) async fn start_echo(socket: &Path) -> Result<Child> {
     Ok(child)
 }
 
-/// How long it takes to append a record and sync it.
-pub(crate) fn one_commit(directory: &Path) -> Result<Times> {
-    let mut file = File::create(directory.join("floor-commit"))?;
-    let mut times = Vec::new();
-    for _ in 0..300 {
-        let began = Instant::now();
-        file.write_all(&[b'x'; RECORD])?;
-        file.sync_data()?;
-        times.push(began.elapsed());
+/// A log that one writer appends to.
+pub(crate) struct Log(File);
+
+impl Log {
+    /// An empty one.
+    pub(crate) fn create(directory: &Path) -> Result<Self> {
+        Ok(Self(File::create(directory.join("floor-commit"))?))
     }
-    Ok(Times::new(times))
+
+    /// How long it takes to append a record and sync it.
+    pub(crate) fn commit(&mut self) -> Result<Duration> {
+        let began = Instant::now();
+        self.0.write_all(&[b'x'; RECORD])?;
+        self.0.sync_data()?;
+        Ok(began.elapsed())
+    }
+
+    /// How long so many commits took.
+    pub(crate) fn commits(&mut self, count: usize) -> Result<Times> {
+        Ok(Times::new((0..count).map(|_| self.commit()).collect::<Result<_>>()?))
+    }
 }
 
 /// Lets writers append records for a while, each waiting for the sync behind its last one; gives their number.

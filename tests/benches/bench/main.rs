@@ -47,7 +47,7 @@ impl Bench {
             anyhow::ensure!(path.exists(), "{} is missing: make build", path.display());
         }
         let scratch = tempfile::Builder::new().prefix("b").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        let commit = floor::one_commit(scratch.path())?;
+        let commit = floor::Log::create(scratch.path())?.commits(300)?;
         Ok(Self { programs, scratch, commit, table: Table::default() })
     }
 

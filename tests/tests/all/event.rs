@@ -87,7 +87,7 @@ async fn a_slow_subscriber_is_told_that_it_lagged() {
     let daemon = Daemon::with().config("[limits]\nsubscriber_queue = 8\nagents_per_session = 1\n").start();
     let conn = daemon.connect().await;
     // A snapshot that is more than the kernel keeps for a reader that does not read.
-    let labels = json!({ "label": "x".repeat(16_000) });
+    let labels: Value = (0..16).map(|number| (format!("label{number}"), json!("x".repeat(1000)))).collect();
     for _ in 0..40 {
         conn.spawn(&["/bin/sleep", "600"], json!({ "labels": labels })).await;
     }

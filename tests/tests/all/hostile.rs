@@ -81,7 +81,7 @@ async fn thousands_of_connections_are_bounded() {
         }
     }
     assert!(refused >= 8, "{refused}");
-    daemon.end().await;
+    daemon.end_over(&conn).await;
 }
 
 /// I8, I16: a client that sends calls and never reads the answers holds nobody up, and costs a bounded amount.

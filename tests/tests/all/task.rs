@@ -1,9 +1,9 @@
 //! Tasks: their states, their place in lists, their waits, and their second runs.
 
 use ccagent_proto::Kind;
-use ccagent_tests::Daemon;
 use ccagent_tests::conn::{next, until};
-use serde_json::json;
+use ccagent_tests::{Conn, Daemon};
+use serde_json::{Value, json};
 
 /// TS-01, TS-02, TS-09: a task shows its state, its counters and its times; times are in order.
 #[tokio::test]
@@ -121,6 +121,20 @@ async fn an_ended_task_is_resumed_under_its_id() {
     daemon.end().await;
 }
 
+/// The rows of a task's events, at least so many: they are written beside the work, so they may come a little later.
+async fn rows(conn: &Conn, id: &str, least: usize) -> Vec<Value> {
+    for _ in 0..100 {
+        let mut answer = conn.ok("task.events", json!({ "taskId": id })).await;
+        let rows = answer["events"].take();
+        if rows.as_array().unwrap().len() >= least {
+            return serde_json::from_value(rows).unwrap();
+        }
+        // Work that takes its time, and whose own rows come after the ones that are waited for.
+        conn.ok("agent.spawn", json!({ "command": ["/bin/true"] })).await;
+    }
+    panic!("{id} never has {least} rows");
+}
+
 /// RS-02, RS-03, RS-05, PG-08: the task's directory has its events as lines, one a phase.
 #[tokio::test]
 async fn events_of_a_task_are_lines_of_a_file() {
@@ -130,10 +144,9 @@ async fn events_of_a_task_are_lines_of_a_file() {
     conn.wait(&id).await;
     conn.ok("task.resume", json!({ "taskId": id })).await;
     conn.wait(&id).await;
-    let rows = conn.ok("task.events", json!({ "taskId": id })).await;
-    let rows = rows["events"].as_array().unwrap();
+    let rows = rows(&conn, &id, 4).await;
     assert!(rows.iter().all(|row| row["at"].is_u64()), "{rows:?}");
-    let text = serde_json::to_string(rows).unwrap();
+    let text = serde_json::to_string(&rows).unwrap();
     assert!(text.contains("started") && text.contains("completed"), "{text}");
     let resumed: Vec<_> = rows.iter().filter_map(|row| row.get("resumed")).collect();
     assert!(resumed.contains(&&json!(true)), "{text}");
@@ -155,8 +168,7 @@ async fn rows_of_many_runs_at_once_are_whole_lines() {
         let id = answer["result"]["taskId"].as_str().unwrap();
         let task = conn.wait(id).await;
         conn.ok("task.resume", json!({ "taskId": id })).await;
-        let rows = conn.ok("task.events", json!({ "taskId": id })).await;
-        assert!(rows["events"].as_array().unwrap().len() >= 3, "{rows}");
+        rows(&conn, id, 4).await;
         let file = std::path::Path::new(task["outputFile"].as_str().unwrap()).with_file_name("events.jsonl");
         let text = std::fs::read_to_string(file).unwrap();
         assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");

@@ -32,7 +32,7 @@ impl Output {
 }
 
 fn from(from: From) -> Wanted {
-    Wanted { from, stream: None, max: DEFAULT_BYTES, grows: false }
+    Wanted { from, stream: None, max: DEFAULT_BYTES, back: LOOK_BACK, grows: false }
 }
 
 /// OF-07: a planted link, and anything else that is no file of ours, is refused and not read.
@@ -66,7 +66,7 @@ fn the_last_lines_begin_where_they_begin() {
 #[test]
 fn an_endless_line_gives_its_end() {
     let output = Output::of("ä".repeat(100).as_bytes());
-    let wanted = Wanted { max: 5, ..from(From::LastLines(1)) };
+    let wanted = Wanted { max: 5, back: 5, ..from(From::LastLines(1)) };
     assert_eq!(output.read(wanted), ("ää".to_owned(), 200));
 }
 
@@ -93,6 +93,43 @@ fn streams_and_times_are_told_by_the_index() {
     assert_eq!(output.read(stream(OutputStream::Err)), ("ERR".to_owned(), 10));
     assert_eq!(output.read(from(From::Since(2_000))).0, "ERRout2");
     assert_eq!(output.read(from(From::Since(9_000))), (String::new(), 10));
+}
+
+/// OF-01: one stream is found however much of the other lies before it, and read on from there.
+#[test]
+fn a_stream_is_found_behind_much_of_the_other() {
+    let much = 3 * usize::try_from(DEFAULT_BYTES).unwrap();
+    let output =
+        Output::of(&[&vec![b'o'; much][..], b"err", &vec![b'o'; much], "\u{e4}".as_bytes()].concat());
+    let (err, out, last) = (much as u64, much as u64 + 3, 2 * much as u64 + 3);
+    output.index(&[
+        (0, 1, Stream::Out),
+        (err, 1, Stream::Err),
+        (out, 1, Stream::Out),
+        (last, 1, Stream::Err),
+    ]);
+    let wanted = Wanted { stream: Some(OutputStream::Err), max: 4, ..from(From::Offset(0)) };
+    assert_eq!(output.read(wanted), ("err".to_owned(), last));
+    assert_eq!(output.read(Wanted { from: From::Offset(last), ..wanted }), ("\u{e4}".to_owned(), last + 2));
+    let rest = Wanted { stream: Some(OutputStream::Err), max: 9, ..from(From::Offset(err + 1)) };
+    assert_eq!(output.read(rest), ("rr\u{e4}".to_owned(), last + 2));
+}
+
+/// OF-04: the last lines may be long, and with a stream they are that stream's.
+#[test]
+fn the_last_lines_are_found_far_back() {
+    let long = "x".repeat(2 << 20);
+    let output = Output::of(format!("a\n{long}\n").as_bytes());
+    let (text, next) = output.read(Wanted { max: MAX_BYTES, ..from(From::LastLines(2)) });
+    assert_eq!((&text[..2], text.len() as u64, next), ("a\n", (2 << 20) + 3, (2 << 20) + 3));
+
+    let output = Output::of(b"e1\no1\no2\ne2\no3\n");
+    let (out, err) = (Stream::Out, Stream::Err);
+    output.index(&[(0, 1, err), (3, 1, out), (9, 1, err), (12, 1, out)]);
+    let of = |stream, lines| Wanted { stream: Some(stream), ..from(From::LastLines(lines)) };
+    assert_eq!(output.read(of(OutputStream::Err, 1)).0, "e2\n");
+    assert_eq!(output.read(of(OutputStream::Err, 2)).0, "e1\ne2\n");
+    assert_eq!(output.read(of(OutputStream::Out, 2)).0, "o2\no3\n");
 }
 
 proptest! {

@@ -86,6 +86,12 @@ pub(super) fn notification(method: &str, params: Value) -> String {
     notification.to_string()
 }
 
+/// The result of an answer that is no error.
+pub(super) fn result(answer: &Value) -> &Value {
+    assert!(answer.get("error").is_none(), "{answer}");
+    &answer["result"]
+}
+
 /// The code and kind of an error answer, with its id.
 pub(super) fn error(answer: &Value) -> (Value, i64, String) {
     let error = &answer["error"];

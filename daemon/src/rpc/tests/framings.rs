@@ -103,7 +103,9 @@ async fn a_message_over_the_limit_is_refused_alone() {
 async fn an_answer_over_the_limit_is_an_error() {
     let daemon = Daemon::start(Limits { answer: 200, ..Limits::default() });
     let mut client = daemon.client().await;
-    assert_eq!(error(&client.ask(&echo(1, &"x".repeat(400))).await).1, -32008);
+    let refused = client.ask(&echo(1, &"x".repeat(400))).await;
+    assert_eq!(error(&refused), (json!(1), -32008, "answerTooLong".to_owned()));
+    assert_eq!(refused["error"]["data"]["limit"], 200);
     assert_eq!(client.ask(&echo(2, "ok")).await["result"]["text"], "ok");
 }
 
@@ -179,6 +181,21 @@ async fn a_websocket_is_a_stream() {
     assert_eq!(error(&ask(echo(-1, "x")).await), (Value::Null, -32600, "invalidRequest".to_owned()));
     assert!(ask(call(2, "test.count", json!({}))).await["result"].is_string());
     drop((sender, receiver));
+}
+
+/// SV-05: a WebSocket that a web page opens is refused: a person's browser is not the person.
+#[tokio::test]
+async fn a_web_page_opens_no_websocket() {
+    let daemon = Daemon::start(Limits::default());
+    let head = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
+    let key = "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n";
+    for (origin, status) in [("", "101"), ("origin: http://localhost\r\n", "403")] {
+        let mut socket = daemon.socket().await;
+        socket.write_all(format!("{head}{key}{origin}\r\n").as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, format!("HTTP/1.1 {status}").as_bytes());
+    }
 }
 
 /// SV-05: a process under a shim of ours is that agent; one of which it can't be told is refused.

@@ -72,6 +72,21 @@ async fn work_outlives_its_connection_and_waits_do_not() {
     assert_eq!(daemon.next().await, Seen::Disconnected(1));
 }
 
+/// SV-04, K137: a batch with work in it goes on for that work alone when its client goes away.
+#[tokio::test]
+async fn a_batch_does_not_wait_for_nobody() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.send(&format!("[{},{}]", wait(1), call(2, "test.work", json!({})))).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    drop(client);
+    let mut seen = [daemon.next().await, daemon.next().await, daemon.next().await];
+    seen.sort_unstable();
+    assert_eq!(seen, [Seen::Began, Seen::Dropped, Seen::Disconnected(1)]);
+    daemon.release();
+    assert_eq!(daemon.next().await, Seen::Worked);
+}
+
 /// SV-04, K137: over HTTP and WebSocket, too, work is finished when its client goes away.
 #[tokio::test]
 async fn work_outlives_an_http_client() {
@@ -193,7 +208,8 @@ async fn subscriptions_are_bounded() {
             break message;
         }
     };
-    assert_eq!(error(&refused).1, -32006);
+    assert_eq!(error(&refused), (json!(2), -32006, "tooManySubscriptions".to_owned()));
+    assert_eq!(refused["error"]["data"]["retryable"], false);
     while client.next().await.unwrap()["method"] != "count" {}
 }
 

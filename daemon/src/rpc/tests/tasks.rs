@@ -1,16 +1,10 @@
 //! What waits for tasks, mail and output, over a real core.
 
 use ccagent_core::input::Report;
-use ccagent_proto::daemon::ShutdownMode;
 use serde_json::{Value, json};
 
-use super::client::{call, error, notification};
+use super::client::{call, error, notification, result};
 use super::world::{Order, World, spawn};
-
-fn result(answer: &Value) -> &Value {
-    assert!(answer.get("error").is_none(), "{answer}");
-    &answer["result"]
-}
 
 /// CD-03: every method of the contract is registered, and nothing else but the names that end subscriptions.
 #[tokio::test]
@@ -176,50 +170,6 @@ async fn a_wait_answers_in_the_order_asked() {
     assert_eq!((&all["id"], &result(&all)["timedOut"]), (&json!(6), &json!(false)));
 }
 
-/// D49: a stop is answered only after every end was confirmed.
-#[tokio::test]
-async fn a_stop_is_answered_after_the_end() {
-    let mut world = World::new();
-    let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
-    client.send(&call(2, "task.stop", json!({"taskId": start.task}))).await;
-    assert!(matches!(world.order().await, Order::Stop(task, 10_000) if task == start.task));
-    // Other calls are answered meanwhile, and this one is not.
-    assert_eq!(client.ask(&call(3, "task.get", json!({"taskId": start.task}))).await["id"], 3);
-    world.ended(&start, 143, "").await;
-    let answer = client.next().await.unwrap();
-    assert_eq!(result(&answer)["task"]["status"], "killed");
-    let again = client.ask(&call(4, "task.stop", json!({"taskId": start.task}))).await;
-    assert_eq!(error(&again).1, 1113);
-}
-
-/// AB-06: stop-all says what ended and what did not, and kills the rest.
-#[tokio::test]
-async fn stop_all_kills_what_does_not_end() {
-    let mut world = World::new();
-    let mut client = world.client();
-    let mut starts = Vec::new();
-    for id in 0..2 {
-        client.send(&spawn(id, json!({"runInBackground": true}))).await;
-        let start = world.start().await;
-        world.started(&start).await;
-        client.next().await.unwrap();
-        starts.push(start);
-    }
-    client.send(&call(5, "task.stopAll", json!({"timeoutMs": 100}))).await;
-    for _ in 0..2 {
-        assert!(matches!(world.order().await, Order::Stop(_, 100)));
-    }
-    world.ended(&starts[0], 143, "").await;
-    let answer = client.next().await.unwrap();
-    assert_eq!(result(&answer)["stopped"], json!([starts[0].task]));
-    assert_eq!(result(&answer)["abandoned"], json!([starts[1].task]));
-    assert!(matches!(world.order().await, Order::Stop(task, 0) if task == starts[1].task));
-}
-
 /// OF-05, OF-09: a blocking read and a follower see output as it comes, and the follower sees the end.
 #[tokio::test]
 async fn output_is_seen_as_it_comes() {
@@ -269,83 +219,56 @@ async fn mail_comes_back_when_its_reader_goes_away() {
     assert_eq!((&again["method"], &again["params"]["result"]["text"]), (&json!("mail"), &json!("hi")));
 }
 
-/// SV-08, RT-13: events reach a subscriber in order; a message over `uds:` reaches our own socket's like any other.
+/// OF-09, SP-24: a wait keeps what it saw last of a task that is erased meanwhile; the others are still waited for.
 #[tokio::test]
-async fn a_message_to_a_socket_is_delivered_by_its_reply() {
-    let world = World::new();
-    let path = world.path("s");
-    let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    tokio::spawn(std::sync::Arc::clone(&world.edge).serve(listener));
-    let mut client = world.client();
-    result(&client.ask(&call(0, "session.open", json!({"name": "other"}))).await);
-    let first = client.ask(&call(1, "event.subscribe", json!({"topics": ["mail"]}))).await;
-    assert!(first["result"].is_string());
-    assert_eq!(client.next().await.unwrap()["params"]["result"]["type"], "snapshot");
-    let mut sender = world.client();
-    let params = json!({"to": format!("uds:{}#other", path.display()), "message": "hi"});
-    let sent = sender.ask(&call(1, "message.send", params)).await;
-    assert_eq!(
-        (&result(&sent)["route"], &result(&sent)["delivered"][0]["state"]),
-        (&json!("uds"), &json!("delivered"))
-    );
-    assert_eq!(client.next().await.unwrap()["params"]["result"]["topic"], "mail");
-    let read = client.ask(&call(2, "mailbox.read", json!({}))).await;
-    let from = result(&read)["messages"][0]["from"].as_str().unwrap().to_owned();
-    assert_eq!(from, format!("uds:{}#operator", path.display()));
+async fn a_wait_outlives_an_erased_task() {
+    let mut world = World::new();
+    let (mut client, mut other) = (world.client(), world.client());
+    let mut starts = Vec::new();
+    for persist in [false, true] {
+        client.send(&spawn(1, json!({"runInBackground": true, "persist": persist}))).await;
+        let start = world.start().await;
+        world.started(&start).await;
+        client.next().await.unwrap();
+        starts.push(start);
+    }
+    let ids = json!([starts[0].task, starts[1].task]);
+    client.send(&call(2, "task.wait", json!({"taskIds": ids}))).await;
+    world.ended(&starts[0], 0, "").await;
+    let remove = call(1, "task.remove", json!({"taskId": starts[0].task}));
+    result(&other.ask(&remove).await);
+    let gone = other.ask(&call(2, "task.wait", json!({"taskIds": [starts[0].task]}))).await;
+    assert_eq!(error(&gone).1, 1101);
+    world.ended(&starts[1], 0, "").await;
+    let answer = client.next().await.unwrap();
+    let waited = result(&answer);
+    assert_eq!((&waited["timedOut"], &waited["tasks"][0]["id"]), (&json!(false), &ids[0]));
+    assert_eq!(waited["tasks"][1]["status"], "completed");
+
+    let many: Vec<String> = (0..1001).map(|_| starts[1].task.to_string()).collect();
+    let refused = client.ask(&call(3, "task.wait", json!({"taskIds": many}))).await;
+    assert_eq!((error(&refused).1, &refused["error"]["data"]["path"]), (-32602, &json!("taskIds")));
 }
 
-/// SV-05: another protocol version and a token that nobody has are refused; hello says who one is.
+/// I17: the snapshot holds every live task inside the filter, those of which no record is kept too, and no other.
 #[tokio::test]
-async fn hello_says_who_one_is() {
-    let world = World::new();
-    let mut client = world.client();
-    let hello = |version: u32, token: Option<&str>| {
-        let client = json!({"name": "t", "version": "1"});
-        let mut params = json!({"protocolVersion": version, "client": client});
-        if let Some(token) = token {
-            params["token"] = token.into();
-        }
-        call(1, "daemon.hello", params)
-    };
-    assert_eq!(result(&client.ask(&hello(1, None)).await)["role"], "operator");
-    assert_eq!(error(&client.ask(&hello(2, None)).await).1, -32003);
-    assert_eq!(error(&client.ask(&hello(1, Some("none"))).await).1, -32000);
-}
-
-/// CD-05: a connection that joined is that member until it leaves, and its token makes another connection it.
-#[tokio::test]
-async fn a_member_is_one_until_it_leaves() {
-    let world = World::new();
-    let (mut operator, mut member, mut again) = (world.client(), world.client(), world.client());
-    result(&operator.ask(&call(1, "team.create", json!({"name": "t"}))).await);
-    let joined = member.ask(&call(1, "team.join", json!({"teamName": "t", "name": "n"}))).await;
-    let token = result(&joined)["token"].clone();
-    assert_eq!(error(&member.ask(&call(2, "daemon.config", json!({}))).await).1, -32000);
-    let hello = json!({"protocolVersion": 1, "client": {"name": "t", "version": "1"}, "token": token});
-    let hello = again.ask(&call(1, "daemon.hello", hello)).await;
-    assert_eq!((&result(&hello)["role"], &result(&hello)["identity"]), (&json!("teammate"), &json!("n@t")));
-    let other = json!({"filter": {"teamName": "other"}});
-    assert_eq!(error(&member.ask(&call(2, "event.subscribe", other)).await).1, -32000);
-    assert_eq!(error(&member.ask(&call(2, "event.replay", json!({"sinceSeq": 0}))).await).1, -32000);
-    assert_eq!(error(&member.ask(&call(2, "daemon.shutdown", json!({}))).await).1, -32000);
-    result(&member.ask(&call(3, "team.leave", json!({}))).await);
-    result(&member.ask(&call(4, "daemon.config", json!({}))).await);
-}
-
-/// AB-06: a shutdown ends agents first, still answers, and starts nothing new.
-#[tokio::test]
-async fn a_shutdown_ends_agents_first() {
+async fn a_snapshot_is_as_narrow_as_its_subscription() {
     let mut world = World::new();
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
-    client.send(&call(2, "daemon.shutdown", json!({"timeoutMs": 5000}))).await;
-    assert!(matches!(world.order().await, Order::Stop(task, 5000) if task == start.task));
-    let late = world.client().ask(&spawn(1, json!({"runInBackground": true}))).await;
-    assert_eq!(error(&late).1, -32020);
-    world.ended(&start, 143, "").await;
-    assert_eq!(result(&client.next().await.unwrap())["stopped"], json!([start.task]));
-    assert_eq!(world.ended.recv().await, Some(ShutdownMode::Graceful));
+    let mut ids = Vec::new();
+    for persist in [true, false] {
+        client.send(&spawn(1, json!({"runInBackground": true, "persist": persist}))).await;
+        let start = world.start().await;
+        world.started(&start).await;
+        client.next().await.unwrap();
+        ids.push(json!(start.task));
+    }
+    let none = json!({"teamName": "none"});
+    for (filter, seen) in [(json!({}), &ids[..]), (json!({"taskId": ids[1]}), &ids[1..]), (none, &[])] {
+        let mut reader = world.client();
+        reader.ask(&call(1, "event.subscribe", json!({ "filter": filter }))).await;
+        let snapshot = reader.next().await.unwrap()["params"]["result"]["tasks"].clone();
+        let snapshot: Vec<_> = snapshot.as_array().unwrap().iter().map(|task| task["id"].clone()).collect();
+        assert_eq!(snapshot, seen);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccagent_core::effect::Start;
@@ -12,7 +12,7 @@ use ccagent_proto::daemon::{DaemonExportResult, DaemonMetricsResult, ShutdownMod
 use ccagent_proto::task::Exit;
 use ccagent_proto::{Millis, TaskId};
 use serde_json::Value;
-use tokio::net::UnixStream;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::super::accept::Edge;
 use super::super::context::{Context, Times};
 use super::super::daemon::{Daemon, Info, Overview};
-use super::super::peer::Shims;
+use super::super::peer::{Node, Shims};
 use super::super::{Limits, methods};
 use super::client::{Client, call};
 use crate::driver::{Driver, Handle, Hands};
@@ -63,6 +63,8 @@ pub(super) struct World {
     pub(super) hub: Hub,
     pub(super) vault: Arc<Vault>,
     pub(super) ended: mpsc::Receiver<ShutdownMode>,
+    /// Whose connections are taken from now on: an agent's, or an operator's.
+    pub(super) agent: Arc<Mutex<Option<TaskId>>>,
     orders: mpsc::Receiver<Order>,
     dir: tempfile::TempDir,
 }
@@ -74,6 +76,7 @@ impl World {
         let store = Arc::new(
             Store::open(&state_dir, crate::store::Options::new(ccagent_core::Record::KINDS)).unwrap(),
         );
+        let listener = UnixListener::bind(dir.path().join("s")).unwrap();
         let hub = Hub::new("epoch".into(), Bounds { ring: 1000, subscriber: 1000 });
         let rules = Rules { state_dir: state_dir.to_str().unwrap().into(), ..Rules::default() };
         let (sender, orders) = mpsc::channel(1000);
@@ -112,9 +115,12 @@ impl World {
             Box::pin(async move { teller.disconnected(conn).await }) as _
         });
         let stop = CancellationToken::new();
-        let shims = Shims::new(PathBuf::new(), Arc::new(|_| None));
+        let agent: Arc<Mutex<Option<TaskId>>> = Arc::default();
+        let whose = Arc::clone(&agent);
+        let shims = Shims::new(PathBuf::new(), Arc::new(move |_| *whose.lock().unwrap()));
         let edge = Edge::new(api, Limits::default(), shims, disconnected, (stop, tracker));
-        Self { edge, handle, hub, vault, ended, orders, dir }
+        tokio::spawn(Arc::clone(&edge).serve(listener));
+        Self { edge, handle, hub, vault, ended, agent, orders, dir }
     }
 
     /// A new connection.
@@ -161,6 +167,7 @@ fn daemon(dir: &tempfile::TempDir, end: mpsc::Sender<ShutdownMode>) -> Daemon {
     Daemon {
         info: Info {
             socket: dir.path().join("s").display().to_string(),
+            node: Node::at(&dir.path().join("s")),
             state_dir: dir.path().display().to_string(),
             epoch: "epoch".into(),
             started_at: 1,
