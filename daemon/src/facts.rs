@@ -164,6 +164,12 @@ impl Facts {
     /// # Errors
     /// What kept the file from being written.
     pub async fn export(&self, path: Option<String>) -> Result<DaemonExportResult, Error> {
+        if let Some(path) = path.as_deref()
+            && (!path.starts_with('/') || std::fs::symlink_metadata(path).is_ok())
+        {
+            let why = "an export goes to an absolute path where nothing is yet";
+            return Err(Error::new(Kind::BadPath, why).with("path", path));
+        }
         let store = self.store.clone();
         let written = tokio::task::spawn_blocking(move || match path {
             Some(path) => store.export(Path::new(&path)).map(|()| path.into()),

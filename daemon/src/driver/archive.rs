@@ -2,19 +2,18 @@
 //!
 //! The core keeps none of it in memory, and no rule needs it.
 
+mod mail;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccagent_core::mailbox::{self, Read};
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
 use ccagent_core::task::{Launch, Past, Prompt, Row};
-use ccagent_core::{Caller, message, page};
-use ccagent_proto::mailbox::MailboxReadParams;
-use ccagent_proto::message::{Message, MessageState};
+use ccagent_core::{Caller, page};
 use ccagent_proto::method::{Request, Response};
 use ccagent_proto::task::{Task, TaskListParams, TaskListResult};
-use ccagent_proto::{Error, Kind, MessageId, TaskId};
+use ccagent_proto::{Error, Kind, TaskId};
 
 use super::Handle;
 use crate::store::{Order, Store, StoreError};
@@ -179,9 +178,8 @@ impl Archive {
                 self.complete_texts(&mut result.messages).await
             }
             (Request::MailboxRead(params), Response::MailboxRead(result)) => {
-                if params.unread != Some(true) && params.cursor.is_none() {
-                    let read = self.read_mail(caller, params, handle).await?;
-                    result.messages.splice(0..0, read);
+                if params.unread != Some(true) {
+                    self.add_read_mail(caller, params, result, handle).await?;
                 }
                 self.complete_texts(&mut result.messages).await
             }
@@ -232,21 +230,6 @@ impl Archive {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn complete_texts(&self, messages: &mut [Message]) -> Result<(), Error> {
-        for message in messages.iter_mut().filter(|message| message.text.is_empty()) {
-            message.text = self.body(message.id).await?;
-            message.data = mailbox::structured(message.kind, &message.text);
-        }
-        Ok(())
-    }
-
-    async fn body(&self, id: MessageId) -> Result<String, Error> {
-        match self.record(message::Body::KIND, id.to_string()).await? {
-            Some(Record::Body(body)) => Ok(body.text),
-            _ => Err(Error::new(Kind::Internal, format!("the text of {id} is not in the store"))),
-        }
-    }
-
     /// Archived tasks that match, newest first; the cursor is `past:<id>`.
     async fn list(
         &self,
@@ -278,59 +261,6 @@ impl Archive {
                     return Ok(TaskListResult { tasks, next_cursor: Some(format!("{PAST}{last}")) });
                 }
                 tasks.push(view);
-            }
-        }
-    }
-
-    /// Read messages of a mailbox, oldest first, the newest hundred.
-    async fn read_mail(
-        &self,
-        caller: &Caller,
-        params: &MailboxReadParams,
-        handle: &Handle,
-    ) -> Result<Vec<Message>, Error> {
-        let mailbox = handle.mailbox_address(caller, params.team_name.clone(), params.agent.clone()).await?;
-        let limit = page::limit(params.limit)?;
-        let last = mailbox::read_key(&mailbox, MessageId(u64::MAX));
-        let prefix = format!("{mailbox}#");
-        let rows =
-            self.read(move |store| store.scan(Read::KIND, Some(&last), limit, Order::Descending)).await?;
-        let mut messages = Vec::new();
-        for row in rows.iter().take_while(|row| row.id.starts_with(&prefix)) {
-            if let Record::Read(read) = decode(Read::KIND, &row.value)? {
-                messages.push(mailbox::view(&read.row, MessageState::Processed));
-            }
-        }
-        messages.reverse();
-        Ok(messages)
-    }
-
-    /// Deletes acknowledged messages that are past their bounds, a page at a time.
-    pub(super) async fn sweep_mail(&self, handle: &Handle) -> Result<(), Error> {
-        let mut after: Option<String> = None;
-        loop {
-            let from = after.take();
-            let rows = self
-                .read(move |store| store.scan(Read::KIND, from.as_deref(), 256, Order::Ascending))
-                .await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            after = Some(last.id.to_string());
-            let mut reads = Vec::new();
-            for row in &rows {
-                if let Record::Read(read) = decode(Read::KIND, &row.value)? {
-                    reads.push((row.id.to_string(), read));
-                }
-            }
-            let gone = handle
-                .ask(move |core, now| {
-                    let newest = core.newest_message();
-                    let kept = |read: &Read| mailbox::is_kept(&core.limits, now, newest, read);
-                    let gone = reads.into_iter().filter(|(_, read)| !kept(read));
-                    gone.map(|(id, read)| (id, read.row.id)).collect::<Vec<_>>()
-                })
-                .await?;
-            if !gone.is_empty() {
-                handle.forget_mail(gone).await;
             }
         }
     }

@@ -39,6 +39,37 @@ async fn a_message_goes_from_pending_to_processed() {
     daemon.end().await;
 }
 
+/// MB-12, K144: pages of a mailbox together are all of it, in order, whichever messages were acknowledged first.
+#[tokio::test]
+async fn pages_of_read_and_unread_mail_are_the_whole_mailbox() {
+    let daemon = Daemon::start();
+    let conn = with_reader(&daemon).await;
+    for number in 0..7 {
+        conn.send("reader", &number.to_string()).await;
+    }
+    let polled = conn.ok("mailbox.poll", json!({ "agent": "reader" })).await;
+    for place in [4, 1, 3] {
+        let ids = [polled["messages"][place]["id"].clone()];
+        conn.ok("mailbox.ack", json!({ "agent": "reader", "ids": ids })).await;
+    }
+    let (mut seen, mut cursor, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let mut params = json!({ "agent": "reader", "limit": 2 });
+        if let Some(cursor) = cursor {
+            params["cursor"] = cursor;
+        }
+        let page = conn.ok("mailbox.read", params).await;
+        seen.extend(texts(&page).into_iter().map(str::to_owned));
+        pages += 1;
+        match page.get("nextCursor") {
+            Some(next) => cursor = Some(next.clone()),
+            None => break,
+        }
+    }
+    assert_eq!((seen, pages), (["0", "1", "2", "3", "4", "5", "6"].map(str::to_owned).to_vec(), 4));
+    daemon.end().await;
+}
+
 /// MB-06, I1: fifty writers at once lose nothing, and each writer's own order stays.
 #[tokio::test]
 async fn fifty_writers_at_once_lose_nothing() {
