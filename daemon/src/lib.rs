@@ -78,7 +78,7 @@ pub async fn serve(
     let store = Arc::new(store);
     // Dropped before the store, whichever way this ends: while the store is locked no successor can have bound the
     // socket's path, so what is removed there is ours.
-    let (listener, _bound) = socket;
+    let (listener, bound) = socket;
     let core = restore(&config, &store)?;
     let epoch: Arc<str> = Uuid::new_v4().simple().to_string().into();
     let bounds = Bounds {
@@ -123,6 +123,7 @@ pub async fn serve(
         ended = driver => ended.context("the driver panicked").and_then(|run| run.context("the store failed")),
         // An accept loop that ended leaves a deaf daemon (J121): that is an end as well.
         ended = serving => ended.context("the socket is not served any more"),
+        () = bound.gone() => Err(anyhow::anyhow!("the socket's file was removed: nobody can reach this daemon; agents go on")),
         () = stop.cancelled() => Ok(()),
     };
     ready::stopping();

@@ -18,6 +18,7 @@ mod input;
 mod launch;
 mod look;
 mod lost;
+mod silence;
 mod survivors;
 mod tail;
 mod watch;

@@ -1,5 +1,7 @@
 //! The socket's file: made private from its first instant, never in place of somebody else's.
 
+mod watch;
+
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -68,6 +70,20 @@ impl SocketFile {
     fn at(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino() })
+    }
+}
+
+impl Bound {
+    /// Returns when the file is gone: then nobody can reach the daemon any more (J121).
+    pub async fn gone(&self) {
+        let Some(file) = &self.file else { return std::future::pending().await };
+        match watch::removal(&file.path) {
+            Ok(removed) => drop(removed.await),
+            Err(error) => {
+                tracing::warn!(%error, "the socket's file can't be watched");
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 

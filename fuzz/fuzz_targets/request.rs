@@ -40,10 +40,21 @@ fn one_or_many(answer: &Value) -> &[Value] {
 /// The mirror's answer has the method for a message, and the params in its data.
 fn understood_again(answer: &Value) {
     let error = &answer["error"];
-    let Some(params) = error["data"].get("params") else { return };
+    let Some(mut params) = error["data"].get("params").cloned() else { return };
+    round(&mut params);
     let again = json!({ "jsonrpc": "2.0", "id": 1, "method": error["message"], "params": params });
     let again = ask(again.to_string().as_bytes()).expect("a call is answered");
-    assert_eq!(again["error"]["data"]["params"], *params);
+    assert_eq!(again["error"]["data"]["params"], params);
+}
+
+/// A fraction may lose its last digit on its way through JSON: all become one that does not.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => *value = json!(0.5),
+        Value::Array(items) => items.iter_mut().for_each(round),
+        Value::Object(map) => map.values_mut().for_each(round),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn answered_as_due(request: &Value, answer: Option<&Value>) {

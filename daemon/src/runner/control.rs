@@ -9,6 +9,7 @@ use ccagent_core::input::Report;
 use ccagent_proto::Millis;
 use ccagent_proto::task::Exit;
 use ccagent_shim::files;
+use ccagent_shim::tree::Process;
 use ccagent_shim::wire::{DaemonLine, ExitRecord, ShimLine, State};
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::UnixStream;
@@ -16,7 +17,8 @@ use tokio::time::Instant;
 use tokio_util::codec::{Framed, LinesCodec};
 
 use super::attempt::Attempt;
-use super::{Command, Orders};
+use super::silence::Silence;
+use super::{Command, Orders, look};
 use crate::hub::Key;
 
 /// Bytes of a control line at most.
@@ -67,7 +69,7 @@ impl Attempt {
     }
 
     pub(super) async fn serve(&mut self, mut lines: Lines, orders: &mut Orders) -> Close {
-        let mut output = Output::default();
+        let (mut output, mut silence) = (Output::default(), Silence::default());
         loop {
             let done = tokio::select! {
                 line = lines.next() => {
@@ -87,6 +89,11 @@ impl Attempt {
                 }
                 Some(write) = orders.writes.recv(), if self.input.is_idle() => {
                     self.input.begin(write);
+                    Ok(())
+                }
+                () = silence.due(self.lasting.stop.is_some() || !self.input.is_idle()) => {
+                    let shim = look::named(&self.dir()).map(|(pid, start_time)| Process { pid, start_time });
+                    silence.look(shim, self.lasting.stop.is_some());
                     Ok(())
                 }
                 () = output.due() => {

@@ -13,6 +13,7 @@ use ccagent_shim::wire::{StartReply, StartSpec, StdinKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
+use super::silence::{self, Silence};
 use super::{Inner, environment, files};
 
 /// An answer of a shim is a line; more is not one.
@@ -69,7 +70,17 @@ pub(super) async fn launch(inner: &Inner, start: &Start) -> Result<(Child, Start
     stdin.write_all(&text).await.map_err(failed("the shim took no instructions".to_owned()))?;
     drop(stdin);
     let mut reply = Vec::new();
-    let read = (&mut stdout).take(REPLY_MOST).read_to_end(&mut reply).await;
+    let pid = child.id();
+    let mut answer = (&mut stdout).take(REPLY_MOST);
+    let mut read = std::pin::pin!(answer.read_to_end(&mut reply));
+    let mut silence = Silence::default();
+    let read = loop {
+        tokio::select! {
+            read = &mut read => break read,
+            // An agent may stop its shim in its first moment.
+            () = silence.due(true) => silence.look(pid.and_then(silence::process), false),
+        }
+    };
     read.map_err(failed("the shim's answer could not be read".to_owned()))?;
     let reply = serde_json::from_slice(reply.trim_ascii()).map_err(|_| LaunchError::NoReply)?;
     Ok((child, reply))

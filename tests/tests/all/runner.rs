@@ -175,3 +175,46 @@ fn task_directory(sessions: &Path, task: &str) -> bool {
     fs::read_dir(sessions)
         .is_ok_and(|mut list| list.any(|session| session.unwrap().path().join(task).is_dir()))
 }
+
+/// D53, I4: an agent that stops its own shim is stopped all the same, and a spawn of one that does so at once answers.
+#[tokio::test]
+async fn an_agent_cannot_make_itself_unstoppable() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let spawned = conn
+        .ok(
+            "agent.spawn",
+            json!({
+                "command": ["/bin/sh", "-c", "while kill -STOP $PPID; do :; done"],
+                "runInBackground": true,
+            }),
+        )
+        .await;
+    let stop = json!({ "taskId": spawned["taskId"], "graceMs": 100 });
+    let mut answer = conn.call("task.stop", stop.clone()).await;
+    if answer.is_err() {
+        // The bound of one stop may be over before the last chance is.
+        answer = conn.call("task.stop", stop).await;
+    }
+    assert_eq!(
+        conn.task(spawned["taskId"].as_str().unwrap()).await["status"].as_str(),
+        Some("killed"),
+        "{answer:?}"
+    );
+    daemon.end().await;
+}
+
+/// J121: a daemon whose socket file is removed ends, and says why; its agents go on and are found again.
+#[tokio::test]
+async fn a_daemon_that_nobody_can_reach_ends() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let task = conn.spawn(&["/bin/sleep", "600"], json!({})).await;
+    fs::remove_file(&daemon.home.socket).unwrap();
+    assert!(!daemon.ended().success());
+    assert!(daemon.home.log().contains("nobody can reach"), "{}", daemon.home.log());
+    daemon.restart();
+    let conn = daemon.connect().await;
+    assert_eq!(conn.task(&task).await["status"], "running");
+    daemon.end().await;
+}

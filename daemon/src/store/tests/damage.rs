@@ -174,7 +174,9 @@ fn bits_that_rot_in_the_log_are_refused() {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut rot = [0; 300];
         file.read_exact_at(&mut rot, at).unwrap();
-        rot.iter_mut().for_each(|byte| *byte ^= 0x5a);
+        for byte in &mut rot {
+            *byte ^= 0x5a;
+        }
         file.write_all_at(&rot, at).unwrap();
         match Store::open(dir.path(), Options::new(KINDS)) {
             Err(error) => assert!(chain(&error).contains(dir.path().to_str().unwrap()), "{error}"),
