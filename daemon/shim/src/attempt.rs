@@ -44,7 +44,8 @@ impl Attempt {
     pub(crate) fn claim(path: &Path, claim: &ClaimRecord) -> Result<Self, StartFailure> {
         let dir = open_own_directory(path).map_err(|error| other("attempt directory", &error))?;
         let own = format!("{}.{}", files::CLAIM, claim.shim_pid);
-        write_file(&dir, &own, claim).map_err(|error| other("claim", &error))?;
+        let written = write_file(&dir, &own, claim).and_then(|file| file.sync_all());
+        written.map_err(|error| other("claim", &error))?;
         let linked = linkat(&dir, &own, &dir, files::CLAIM, AtFlags::empty());
         unlinkat(&dir, &own, AtFlags::empty()).map_err(|error| other("claim", &error.into()))?;
         match linked {
@@ -63,21 +64,20 @@ impl Attempt {
         Ok(Self { dir, room })
     }
 
-    /// Writes a record, in place of an older one.
+    /// Writes a record, in place of an older one. It matters while the machine runs: nothing is synced.
     pub(crate) fn write(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
         let fresh = format!("{name}.new");
         write_file(&self.dir, &fresh, record)?;
         Ok(renameat(&self.dir, &fresh, &self.dir, name)?)
     }
 
-    /// Writes the exit record for good.
+    /// Writes the exit record. The claim alone has to outlast a power cut: a run without a record of its end counts as
+    /// interrupted then, whether it had ended or not.
     pub(crate) fn write_exit(&self, record: &ExitRecord) -> io::Result<()> {
         let text = serde_json::to_vec(record)?;
         self.room.write_all_at(&text, 0)?;
         self.room.set_len(text.len() as u64)?;
-        self.room.sync_all()?;
-        renameat(&self.dir, EXIT_ROOM, &self.dir, files::EXIT)?;
-        sync_directory(&self.dir)
+        Ok(renameat(&self.dir, EXIT_ROOM, &self.dir, files::EXIT)?)
     }
 
     /// Binds the control socket by its short name, since a socket's path ends at 107 bytes; leaves us in `/`.
@@ -117,10 +117,10 @@ fn create(dir: impl AsFd, name: &str) -> io::Result<File> {
     Ok(openat(dir, name, flags, Mode::from_raw_mode(0o600))?.into())
 }
 
-fn write_file(dir: impl AsFd, name: &str, record: &impl Serialize) -> io::Result<()> {
+fn write_file(dir: impl AsFd, name: &str, record: &impl Serialize) -> io::Result<File> {
     let mut file = create(dir, name)?;
     file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()
+    Ok(file)
 }
 
 fn sync_directory(dir: impl AsFd) -> io::Result<()> {

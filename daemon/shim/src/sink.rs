@@ -33,6 +33,8 @@ use crate::timeline::Timeline;
 const TURN: u64 = 1 << 20;
 /// What a pipe holds at first (pipe(7)); moved at once, it shows an agent that waits for us.
 const PIPE: usize = 64 << 10;
+/// Bytes that output leaves free, or a quarter of a small disk.
+const RESERVE: u64 = 64 << 20;
 /// Size of the buffer for what can't be spliced.
 const BUFFER: usize = 16 << 10;
 
@@ -93,6 +95,7 @@ pub(crate) struct Sink {
     timeline: Timeline,
     len: u64,
     max: u64,
+    reserve: Reserve,
     rate: Rate,
     full_marked: bool,
     rate_marked: bool,
@@ -131,6 +134,7 @@ impl Sink {
     }
 
     fn allowed(&mut self, now: Instant) -> Result<u64, Drop> {
+        self.reserve.check(&self.file, self.len, &mut self.error);
         let room = self.max.saturating_sub(self.len);
         if self.error.is_some() {
             Err(Drop::Broken)
@@ -223,6 +227,32 @@ impl Sink {
         match self.file.write_all_at(text.as_bytes(), self.len) {
             Ok(()) => self.len += text.len() as u64,
             Err(error) => self.error = Some(error.to_string()),
+        }
+    }
+}
+
+/// Room that output leaves on the disk: an agent that prints must not stop the machine, or the daemon that would
+/// stop the agent (C46, I8).
+#[derive(Debug, Default)]
+struct Reserve {
+    next: u64,
+}
+
+impl Reserve {
+    /// Looks at the disk at first, and again when output may have taken what was left.
+    fn check(&mut self, file: &File, len: u64, error: &mut Option<String>) {
+        if error.is_some() || len < self.next {
+            return;
+        }
+        // A file system that can't be asked has no bound that we could keep.
+        let Ok(disk) = rustix::fs::fstatvfs(file) else {
+            self.next = u64::MAX;
+            return;
+        };
+        let reserve = RESERVE.min(disk.f_blocks.saturating_mul(disk.f_frsize) / 4);
+        self.next = len + TURN.min(reserve / 4);
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < reserve {
+            *error = Some(format!("less than {reserve} bytes of space are left on the disk"));
         }
     }
 }

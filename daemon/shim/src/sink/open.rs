@@ -37,6 +37,7 @@ impl Sink {
             timeline,
             len,
             max: spec.max_output_bytes,
+            reserve: super::Reserve::default(),
             rate,
             // The marker takes a file beyond its limit, so an earlier attempt has written it.
             full_marked: len > spec.max_output_bytes,

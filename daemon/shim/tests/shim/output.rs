@@ -121,6 +121,25 @@ fn a_full_disk_ends_the_output_and_not_the_agent() {
     unmounted.expect("nobody holds the file");
 }
 
+/// C46, I8: output leaves room on the disk for others, the daemon's store among them.
+#[test]
+fn output_leaves_room_on_the_disk() {
+    let mut lab = Lab::sh("head -c 30000000 /dev/zero; exit 11");
+    let small = lab.path("small");
+    fs::create_dir(&small).unwrap();
+    let size = c"size=16m";
+    if rustix::mount::mount("tmpfs", &small, "tmpfs", rustix::mount::MountFlags::empty(), size).is_err() {
+        eprintln!("not tested: mounting a tmpfs needs root");
+        return;
+    }
+    lab.spec.output_file = small.join("output");
+    let record = lab.start().wait();
+    let disk = rustix::fs::statvfs(&small).unwrap();
+    rustix::mount::unmount(&small, rustix::mount::UnmountFlags::empty()).expect("nobody holds the file");
+    assert_eq!((record.code, record.output_truncated), (Some(11), true));
+    assert!(disk.f_bavail * disk.f_frsize >= 2 << 20, "{} bytes are left", disk.f_bavail * disk.f_frsize);
+}
+
 /// I9: no end is hidden by an agent that filled the disk with the attempt's own directory on it.
 #[test]
 fn the_exit_record_has_its_room_on_a_full_disk() {
