@@ -26,16 +26,20 @@ pub mod methods;
 pub mod ndjson;
 mod output;
 pub mod peer;
+mod places;
+mod refusal;
 pub mod registry;
 mod request;
 mod service;
 mod session;
 mod spawn;
+mod stall;
 mod stop;
 mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod uds;
 mod wait;
 mod websocket;
@@ -47,6 +51,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at once.
     pub connections: usize,
+    /// So many of them are no agent's.
+    pub operators: usize,
     /// Bytes of an incoming message.
     pub frame: usize,
     /// Bytes of an answer.
@@ -61,7 +67,7 @@ pub struct Limits {
     pub outbox: usize,
     /// How long a reader may leave written bytes untouched.
     pub stall: Duration,
-    /// How long a new connection may take to say anything.
+    /// How long a new connection may take to say a whole first message.
     pub first_bytes: Duration,
 }
 
@@ -70,6 +76,7 @@ impl Default for Limits {
         const MIB: usize = 1 << 20;
         Self {
             connections: 1024,
+            operators: 16,
             frame: 16 * MIB,
             answer: 64 * MIB,
             batch: 256,

@@ -12,10 +12,10 @@ use ccagent_proto::framing::{Framing, Sniff, sniff};
 use ccagent_proto::{Error, Kind};
 use futures_util::future::BoxFuture;
 use jsonrpsee::core::server::MethodSink;
-use jsonrpsee::types::Id;
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::bytes::BytesMut;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,8 +26,11 @@ use super::framing::Cutter;
 use super::hangup::Hangup;
 use super::http::Http;
 use super::peer::{Environment, Peer, Shims};
+use super::places::{Place, Places};
+use super::refusal::Refusals;
 use super::registry::Api;
-use super::service::{Service, failure};
+use super::service::Service;
+use super::stall::Stalling;
 use super::stream::Stream;
 
 /// Pause after the system refused a connection, for example for want of descriptors.
@@ -40,7 +43,8 @@ pub type Disconnected = Arc<dyn Fn(u64) -> BoxFuture<'static, ()> + Send + Sync>
 pub struct Edge {
     api: Arc<Api>,
     limits: Arc<Limits>,
-    places: Arc<Semaphore>,
+    places: Places,
+    refusals: Refusals,
     next: AtomicU64,
     fallback: Arc<Environment>,
     shims: Shims,
@@ -67,7 +71,8 @@ impl Edge {
         Arc::new(Self {
             api: Arc::new(api),
             limits: Arc::new(limits),
-            places: Arc::new(Semaphore::new(limits.connections)),
+            places: Places::new(&limits),
+            refusals: Refusals::new(stop.clone(), tracker.clone()),
             next: AtomicU64::new(1),
             fallback: Arc::new(Environment::own()),
             shims,
@@ -79,7 +84,7 @@ impl Edge {
 
     /// How many connections there are.
     pub fn connections(&self) -> u64 {
-        self.limits.connections.saturating_sub(self.places.available_permits()) as u64
+        self.places.taken() as u64
     }
 
     /// Takes connections until the edge is stopped.
@@ -101,62 +106,96 @@ impl Edge {
 
     /// Takes one connection.
     pub fn admit(self: &Arc<Self>, socket: UnixStream) {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            let count = self.limits.connections;
-            return refuse(&socket, &Error::new(Kind::Overloaded, format!("there are {count} connections")));
-        };
         let edge = Arc::clone(self);
-        self.tracker.spawn(async move { edge.connection(socket, place).await });
+        if let Some(place) = self.places.take() {
+            self.tracker.spawn(async move {
+                match edge.identify(&socket) {
+                    Ok(known) => edge.connection(socket, place, known).await,
+                    Err(error) => edge.refuse(socket, error),
+                }
+            });
+            return;
+        }
+        // Who is there is looked at before a kept place is taken, so that agents never hold one even for a moment.
+        let kept = self.identify(&socket).map(|known| match known.1 {
+            Who::Operator => self.places.take_kept().map(|place| (place, known)),
+            Who::Agent(_) | Who::Member { .. } => None,
+        });
+        match kept {
+            Ok(Some((place, known))) => {
+                self.tracker.spawn(async move { edge.connection(socket, place, known).await });
+            }
+            Ok(None) => {
+                let count = self.places.taken();
+                let error = Error::new(Kind::Overloaded, format!("there are {count} connections"));
+                self.refuse(socket, Some(error));
+            }
+            Err(error) => self.refuse(socket, error),
+        }
     }
 
-    async fn connection(self: Arc<Self>, mut socket: UnixStream, place: OwnedSemaphorePermit) {
+    /// Closes a connection, with an error where there is one to be told.
+    fn refuse(&self, socket: UnixStream, error: Option<Error>) {
+        if let Some(error) = error {
+            self.refusals.refuse(socket, &error);
+        }
+    }
+
+    async fn connection(self: Arc<Self>, mut socket: UnixStream, place: Place, (peer, who): (Peer, Who)) {
         let _place = place;
-        let Some((peer, who)) = self.identify(&socket) else { return };
+        // A time that the clock can't hold is as good as none.
+        let deadline = Instant::now().checked_add(self.limits.first_bytes);
         let mut first = BytesMut::with_capacity(16 << 10);
         let framing = tokio::select! {
-            framing = tokio::time::timeout(self.limits.first_bytes, first_bytes(&mut socket, &mut first)) => framing,
+            framing = within(deadline, first_bytes(&mut socket, &mut first)) => framing,
             () = self.stop.cancelled() => return,
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let connection = Connection::new(id, peer, who, Arc::clone(&self.fallback));
         match framing {
-            Ok(Ok(Sniff::Known(Framing::Ndjson))) => {
-                self.plain(socket, first, Cutter::ndjson(self.limits.frame), connection).await;
+            Some(Ok(Sniff::Known(Framing::Ndjson))) => {
+                self.plain(socket, (first, deadline), Cutter::ndjson(self.limits.frame), connection).await;
             }
-            Ok(Ok(Sniff::Known(Framing::ContentLength))) => {
-                self.plain(socket, first, Cutter::content_length(self.limits.frame), connection).await;
+            Some(Ok(Sniff::Known(Framing::ContentLength))) => {
+                let cutter = Cutter::content_length(self.limits.frame);
+                self.plain(socket, (first, deadline), cutter, connection).await;
             }
-            Ok(Ok(Sniff::Known(Framing::Http))) => self.http(socket, first, connection).await,
-            Ok(Ok(Sniff::Unknown)) => {
-                refuse(&socket, &Error::new(Kind::ParseError, "the first bytes begin no framing we know"));
+            Some(Ok(Sniff::Known(Framing::Http))) => self.http(socket, (first, deadline), connection).await,
+            Some(Ok(Sniff::Unknown)) => {
+                let why = "the first bytes begin no framing we know";
+                self.refusals.refuse(socket, &Error::new(Kind::ParseError, why));
             }
             // It said nothing, or not enough.
-            Ok(Ok(Sniff::More) | Err(_)) | Err(_) => {}
+            Some(Ok(Sniff::More) | Err(_)) | None => {}
         }
     }
 
-    /// Who is there; nothing is said to another user.
-    fn identify(&self, socket: &UnixStream) -> Option<(Peer, Who)> {
+    /// Who is there, or what is to be told; nothing is said to another user.
+    fn identify(&self, socket: &UnixStream) -> Result<(Peer, Who), Option<Error>> {
         let peer = match Peer::of(socket) {
             Ok(peer) if peer.is_ours() => peer,
             Ok(peer) => {
                 tracing::warn!(uid = peer.uid, "a connection of another user was closed");
-                return None;
+                return Err(None);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection of an unknown user was closed");
-                return None;
+                return Err(None);
             }
         };
-        let who = peer.who(&self.shims);
-        if who.is_none() {
+        peer.who(&self.shims).map(|who| (peer, who)).ok_or_else(|| {
             tracing::warn!(pid = peer.pid, "a connection was closed: whose process it is can't be told");
-            refuse(socket, &Error::new(Kind::NotAuthorised, "whose process this is can't be told"));
-        }
-        Some((peer, who?))
+            Some(Error::new(Kind::NotAuthorised, "whose process this is can't be told"))
+        })
     }
 
-    async fn plain(&self, socket: UnixStream, first: BytesMut, cutter: Cutter, connection: Arc<Connection>) {
+    async fn plain(
+        &self,
+        socket: UnixStream,
+        first: (BytesMut, Option<Instant>),
+        cutter: Cutter,
+        connection: Arc<Connection>,
+    ) {
         let hangup = match Hangup::of(&socket) {
             Ok(hangup) => hangup,
             Err(error) => return tracing::warn!(%error, "a connection could not be watched"),
@@ -179,11 +218,17 @@ impl Edge {
         }
     }
 
-    async fn http(&self, socket: UnixStream, first: BytesMut, connection: Arc<Connection>) {
+    async fn http(
+        &self,
+        socket: UnixStream,
+        (first, deadline): (BytesMut, Option<Instant>),
+        connection: Arc<Connection>,
+    ) {
         let http = Http::new(self.service(&connection, None), self.stop.clone());
         let (reader, writer) = socket.into_split();
         let reader = std::io::Cursor::new(first.freeze()).chain(reader);
-        Arc::clone(&http).serve(tokio::io::join(reader, writer)).await;
+        let writer = Stalling::new(writer, self.limits.stall);
+        Arc::clone(&http).serve(tokio::io::join(reader, writer), deadline).await;
         http.sessions.wait().await;
         connection.end();
         connection.subscriptions_ended().await;
@@ -217,11 +262,10 @@ async fn first_bytes(socket: &mut UnixStream, first: &mut BytesMut) -> std::io::
     }
 }
 
-/// Says why, as a line, where it can be said at once.
-fn refuse(socket: &UnixStream, error: &Error) {
-    let mut line = Vec::new();
-    super::ndjson::write(failure(Id::Null, error).get(), &mut line);
-    if let Err(error) = socket.try_write(&line) {
-        tracing::debug!(%error, "a refusal was not heard");
+/// What a future gives before the deadline.
+async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
     }
 }

@@ -7,8 +7,10 @@ use jsonrpsee::core::server::{BatchResponseBuilder, MethodCallback, MethodRespon
 use jsonrpsee::types::Id;
 use serde_json::value::RawValue;
 
+use super::registry::Course;
 use super::request::{self, Request};
 use super::service::{Begun, Cancellation, Later, Service, batch_too_long, cancelled_error, failure, object};
+use super::turn::Turn;
 
 /// A batch that is being executed.
 pub(crate) struct Batch {
@@ -19,8 +21,17 @@ pub(crate) struct Batch {
 enum Entry {
     /// Answered already.
     Ready(MethodResponse),
-    /// To be called when its turn comes.
-    Call { id: Option<Id<'static>>, text: Box<str>, service: Service, kept: bool },
+    /// To be called after those before it.
+    Call(Call),
+}
+
+struct Call {
+    id: Option<Id<'static>>,
+    text: Box<str>,
+    service: Service,
+    kept: bool,
+    /// Whether its answer may be a large one.
+    large: bool,
 }
 
 impl Batch {
@@ -49,20 +60,23 @@ impl Batch {
                 }
                 Ok(request) => {
                     let entry = entry(service, &request, raw.get());
-                    kept |= matches!(entry, Some(Entry::Call { kept: true, .. }));
+                    kept |= matches!(entry, Some(Entry::Call(Call { kept: true, .. })));
                     entries.extend(entry);
                 }
             }
         }
         let batch = Self { entries, max_answer: service.limits.answer };
-        Begun::Later(Later { kept, answer: batch.run() })
+        let course = if kept { Course::Kept } else { Course::Dropped };
+        Begun::Later(Later { course, answer: batch.run() })
     }
 
     fn run(self) -> BoxFuture<'static, Option<Box<RawValue>>> {
         async move {
+            // Kept to the end: until then the answers pile up here.
+            let mut turn = None;
             let mut answers = BatchResponseBuilder::new_with_limit(self.max_answer);
             for entry in self.entries {
-                let Some(answer) = entry.run().await else { continue };
+                let Some(answer) = entry.run(&mut turn).await else { continue };
                 if answers.append(answer).is_err() {
                     let error = batch_too_long(self.max_answer);
                     return Some(MethodResponse::error(Id::Null, error).into_json());
@@ -89,26 +103,42 @@ fn entry(service: &Service, request: &Request<'_>, text: &str) -> Option<Entry> 
     }
     let id = request.id.clone().map(Id::into_owned);
     let kept = service.api.is_kept(&request.method);
-    Some(Entry::Call { id, text: text.into(), service: service.clone(), kept })
+    let large = service.api.is_large(&request.method);
+    Some(Entry::Call(Call { id, text: text.into(), service: service.clone(), kept, large }))
 }
 
 impl Entry {
-    async fn run(self) -> Option<MethodResponse> {
+    async fn run(self, turn: &mut Option<Turn>) -> Option<MethodResponse> {
         match self {
             Self::Ready(response) => Some(response),
-            Self::Call { id, text, service, kept } => {
-                // Read again rather than kept apart: the text owns all that a request borrows.
-                let call = request::parse(&text).ok().map(|request| service.call(&request))?;
-                let response = tokio::select! {
-                    biased;
-                    response = call => response,
-                    // A batch that has work in it goes on for that work, and not for what only waits.
-                    () = service.connection.ended(), if !kept => {
-                        MethodResponse::error(id.clone().unwrap_or(Id::Null), object(&cancelled_error()))
-                    }
-                };
-                id.is_some().then_some(response)
-            }
+            Self::Call(call) => call.run(turn).await,
         }
+    }
+}
+
+impl Call {
+    async fn run(self, turn: &mut Option<Turn>) -> Option<MethodResponse> {
+        let Self { id, text, service, kept, large } = self;
+        let answered = async {
+            if large && turn.is_none() {
+                // Under way while it waits, so that batches without end are refused.
+                let _under_way = service.connection.begin(None);
+                *turn = Some(service.connection.turns().batch().await);
+            }
+            // Read again rather than kept apart: the text owns all that a request borrows.
+            match request::parse(&text) {
+                Ok(request) => Some(service.call(&request).await),
+                Err(_) => None,
+            }
+        };
+        let response = tokio::select! {
+            biased;
+            response = answered => response?,
+            // A batch that has work in it goes on for that work, and not for what only waits.
+            () = service.connection.ended(), if !kept => {
+                MethodResponse::error(id.clone().unwrap_or(Id::Null), object(&cancelled_error()))
+            }
+        };
+        id.is_some().then_some(response)
     }
 }

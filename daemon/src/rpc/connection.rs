@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ccagent_core::{Caller, Who};
-use ccagent_proto::SessionId;
+use ccagent_proto::{Error, SessionId};
 use jsonrpsee::types::Id;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::peer::{Environment, Peer};
+use super::service::cancelled_error;
+use super::turn::{Turn, Turns};
 
 /// One connection.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub struct Connection {
     numbers: AtomicUsize,
     under_way: AtomicUsize,
     subscriptions: AtomicUsize,
+    turns: Turns,
     idle: Notify,
     ended: CancellationToken,
 }
@@ -63,6 +66,20 @@ pub struct Origin {
     pub cancelled: CancellationToken,
 }
 
+impl Origin {
+    /// Waits until the call may make a large answer.
+    ///
+    /// # Errors
+    /// When the caller takes the call back before.
+    pub async fn turn(&self) -> Result<Turn, Error> {
+        tokio::select! {
+            biased;
+            () = self.cancelled.cancelled() => Err(cancelled_error()),
+            turn = self.connection.turns.call() => Ok(turn),
+        }
+    }
+}
+
 impl Connection {
     /// A connection of this peer.
     pub fn new(id: u64, peer: Peer, who: Who, fallback: Arc<Environment>) -> Arc<Self> {
@@ -81,6 +98,7 @@ impl Connection {
             numbers: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
+            turns: Turns::new(),
             idle: Notify::new(),
             ended: CancellationToken::new(),
         })
@@ -152,6 +170,11 @@ impl Connection {
     /// Waits until nobody is there any more.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
+    }
+
+    /// The turns of its large answers.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Takes a pending call back; nothing happens when there is none of that id.

@@ -12,9 +12,11 @@ use jsonrpsee::server::http::is_json;
 use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse, serve_with_graceful_shutdown};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::registry::Course;
 use super::service::{Begun, Service};
 use super::websocket;
 
@@ -29,16 +31,20 @@ pub(crate) struct Http {
     pub(crate) work: TaskTracker,
     /// Ends everything.
     pub(crate) stop: CancellationToken,
+    /// Cancelled once a first request was there as a whole.
+    asked: CancellationToken,
 }
 
 impl Http {
     /// A connection for this service.
     pub(crate) fn new(service: Service, stop: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { service, sessions: TaskTracker::new(), work: TaskTracker::new(), stop })
+        let (sessions, work) = (TaskTracker::new(), TaskTracker::new());
+        Arc::new(Self { service, sessions, work, stop, asked: CancellationToken::new() })
     }
 
-    /// Serves requests until the connection ends; WebSockets and kept calls may go on.
-    pub(crate) async fn serve<I>(self: Arc<Self>, io: I)
+    /// Serves requests until the connection ends; WebSockets and kept calls may go on. The first request has to be
+    /// there as a whole by the deadline.
+    pub(crate) async fn serve<I>(self: Arc<Self>, io: I, deadline: Option<Instant>)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -51,15 +57,31 @@ impl Http {
         // Boxed: the compiler can't prove the bounds of the future inside a spawned one.
         let served: futures_util::future::BoxFuture<'static, _> =
             Box::pin(serve_with_graceful_shutdown(io, answer, stop));
-        if let Err(error) = served.await {
-            tracing::debug!(%error, "an HTTP connection failed");
+        tokio::select! {
+            served = served => {
+                if let Err(error) = served {
+                    tracing::debug!(%error, "an HTTP connection failed");
+                }
+            }
+            () = self.unasked(deadline) => tracing::debug!("an HTTP connection asked nothing"),
         }
         self.sessions.close();
         self.work.close();
     }
 
+    /// Waits for the deadline, or for ever once something was asked.
+    async fn unasked(&self, deadline: Option<Instant>) {
+        if let Some(deadline) = deadline
+            && tokio::time::timeout_at(deadline, self.asked.cancelled()).await.is_err()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+
     async fn answer(self: Arc<Self>, request: HttpRequest) -> HttpResponse {
         if websocket::is_wanted(&request) {
+            self.asked.cancel();
             return websocket::accept(&self, request);
         }
         if request.method() != Method::POST {
@@ -70,7 +92,9 @@ impl Http {
         }
         let (head, body) = request.into_parts();
         let max = u32::try_from(self.service.limits.frame).unwrap_or(u32::MAX);
-        match read_body(&head.headers, body, max).await {
+        let body = read_body(&head.headers, body, max).await;
+        self.asked.cancel();
+        match body {
             Ok((text, _)) => self.call(&text).await,
             Err(HttpError::TooLarge) => json(StatusCode::PAYLOAD_TOO_LARGE, &self.service.too_long()),
             Err(HttpError::Malformed) => json(StatusCode::BAD_REQUEST, &Service::broken("not JSON")),
@@ -86,7 +110,9 @@ impl Http {
             Begun::Silent => None,
             Begun::Now(answer) => Some(answer),
             // The server drops this future when its client goes away.
-            Begun::Later(later) if later.kept => self.work.spawn(later.answer).await.unwrap_or(None),
+            Begun::Later(later) if later.course == Course::Kept => {
+                self.work.spawn(later.answer).await.unwrap_or(None)
+            }
             Begun::Later(later) => later.answer.await,
         };
         answer.map_or_else(|| plain(StatusCode::NO_CONTENT, ""), |answer| json(StatusCode::OK, &answer))

@@ -30,10 +30,13 @@ pub(crate) async fn poll(
     let mailbox =
         context.handle.mailbox_address(&caller, params.team_name.clone(), params.agent.clone()).await?;
     let polled = until(&context.hub, [Key::Mailbox(mailbox)], &patience, async || {
+        let turn = origin.turn().await?;
         let polled = context.call::<MailboxPoll>(&caller, params.clone()).await?;
-        Ok(if polled.messages.is_empty() { Look::NotYet(polled) } else { Look::There(polled) })
+        let none = polled.messages.is_empty();
+        Ok(if none { Look::NotYet((polled, None)) } else { Look::There((polled, Some(turn))) })
     });
-    Ok(polled.await?.into_inner())
+    let (polled, _turn) = polled.await?.into_inner();
+    Ok(polled)
 }
 
 /// Takes notifications, and waits for one where asked.
@@ -46,10 +49,13 @@ pub(crate) async fn next_notification(
     let patience = Patience::new(&origin, Some(params.wait_ms.unwrap_or(0)));
     let session = params.session_id.clone().or_else(|| caller.session.clone()).unwrap_or_default();
     let taken = until(&context.hub, [Key::Session(session)], &patience, async || {
+        let turn = origin.turn().await?;
         let taken = context.call::<NotificationNext>(&caller, params.clone()).await?;
-        Ok(if taken.notifications.is_empty() { Look::NotYet(taken) } else { Look::There(taken) })
+        let none = taken.notifications.is_empty();
+        Ok(if none { Look::NotYet((taken, None)) } else { Look::There((taken, Some(turn))) })
     });
-    Ok(taken.await?.into_inner())
+    let (taken, _turn) = taken.await?.into_inner();
+    Ok(taken)
 }
 
 /// Reads an XML envelope.

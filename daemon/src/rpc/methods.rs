@@ -37,17 +37,9 @@ pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
 fn core_methods(registry: &mut Registry<Context>) {
     macro_rules! read { ($($name:ident),*) => { $(registry.read::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
     macro_rules! work { ($($name:ident),*) => { $(registry.work::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
-    read!(
-        SessionList,
-        SessionGet,
-        TaskList,
-        TaskGet,
-        NotificationList,
-        MessageRoute,
-        MailboxRead,
-        TeamGet,
-        TeamList
-    );
+    macro_rules! page { ($($name:ident),*) => { $(registry.page::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
+    read!(SessionGet, TaskGet, MessageRoute);
+    page!(SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList);
     work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
     registry.read::<wire::AgentExplain, _, _>(explain);
@@ -65,8 +57,8 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.work::<wire::TaskStopAll, _, _>(stop::stop_all);
     registry.work::<wire::TaskRemove, _, _>(stop::remove);
     registry.read::<wire::TaskWait, _, _>(task::wait);
-    registry.read::<wire::TaskOutput, _, _>(task::output);
-    registry.read::<wire::TaskEvents, _, _>(task::events);
+    registry.take::<wire::TaskOutput, _, _>(task::output);
+    registry.page::<wire::TaskEvents, _, _>(task::events);
     // Mostly it waits for the program to read: nobody's bytes are kept for a program that never does.
     registry.read::<wire::TaskWrite, _, _>(task::write);
     registry.work::<wire::TaskResize, _, _>(task::resize);
@@ -74,14 +66,14 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::NotificationParse, _, _>(mail::parse_notification);
     registry.take::<wire::MailboxPoll, _, _>(mail::poll);
     registry.work::<wire::MessageSend, _, _>(mail::send);
-    registry.read::<wire::EventReplay, _, _>(events::replay);
+    registry.page::<wire::EventReplay, _, _>(events::replay);
 }
 
 /// What concerns the daemon itself.
 fn daemon_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::DaemonHello, _, _>(daemon::hello);
     registry.read::<wire::DaemonStatus, _, _>(daemon::status);
-    registry.read::<wire::DaemonMetrics, _, _>(daemon::metrics);
+    registry.page::<wire::DaemonMetrics, _, _>(daemon::metrics);
     registry.read::<wire::DaemonConfig, _, _>(daemon::config);
     registry.work::<wire::DaemonSetFlag, _, _>(daemon::set_flag);
     registry.work::<wire::DaemonReload, _, _>(daemon::reload);

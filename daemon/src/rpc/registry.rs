@@ -28,10 +28,23 @@ use super::service::{answer_too_long, object};
 enum Manner {
     /// It is dropped.
     Read,
+    /// It is dropped, and nothing is begun behind it before it is answered.
+    Page,
     /// It is dropped with its connection; a cancellation it sees itself, so that nothing it took is lost.
     Take,
     /// It goes on without its connection; a cancellation it sees itself.
     Work,
+}
+
+/// What a stream does with a call that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It finishes the call, and meanwhile goes on.
+    Kept,
+    /// It drops the call when the connection ends, and meanwhile goes on.
+    Dropped,
+    /// It drops the call when the connection ends, and begins nothing more before it is answered.
+    Page,
 }
 
 /// The methods of the daemon, ready to be served.
@@ -50,6 +63,20 @@ impl Api {
     /// Whether a call of this method goes on when its connection ends.
     pub(crate) fn is_kept(&self, method: &str) -> bool {
         self.manners.get(method) == Some(&Manner::Work)
+    }
+
+    /// What a stream does with a call of this method.
+    pub(crate) fn course(&self, method: &str) -> Course {
+        match self.manners.get(method) {
+            Some(Manner::Work) => Course::Kept,
+            Some(Manner::Page) => Course::Page,
+            Some(Manner::Read | Manner::Take) | None => Course::Dropped,
+        }
+    }
+
+    /// Whether the answer may be a large one.
+    pub(crate) fn is_large(&self, method: &str) -> bool {
+        matches!(self.manners.get(method), Some(Manner::Page | Manner::Take))
     }
 
     /// Whether a call of this method is dropped when it is taken back.
@@ -89,7 +116,19 @@ impl<C: Send + Sync + 'static> Registry<C> {
         self.add::<M, F, Fut>(Manner::Read, handler);
     }
 
-    /// A method that waits for something and takes it for its connection: its call is dropped with its connection.
+    /// A method that changes nothing, waits for nothing, and may have a large answer: the next call of its connection
+    /// is begun once it is answered.
+    pub fn page<M, F, Fut>(&mut self, handler: F)
+    where
+        M: Method,
+        F: Fn(Arc<C>, Origin, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
+    {
+        self.add::<M, F, Fut>(Manner::Page, handler);
+    }
+
+    /// A method that waits and may then have a large answer, for which it takes its turn: its call is dropped with its
+    /// connection, and sees a cancellation itself, so that nothing it took is lost.
     pub fn take<M, F, Fut>(&mut self, handler: F)
     where
         M: Method,
@@ -141,6 +180,7 @@ impl<C: Send + Sync + 'static> Registry<C> {
 
     /// A method without params whose answer never changes.
     pub fn fixed(&mut self, name: &'static str, answer: Box<RawValue>) {
+        self.manners.insert(name, Manner::Page);
         let answer: Arc<RawValue> = answer.into();
         let inserted = self.module.register_method(name, move |params, (), _| {
             let params = self::params::<ccagent_proto::Empty>(params.as_str());

@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use super::Limits;
 use super::batch::Batch;
 use super::connection::{Connection, Origin};
-use super::registry::Api;
+use super::registry::{Api, Course};
 use super::request::{self, Request};
 
 /// The code for a message over the limit; jsonrpsee's meaning.
@@ -55,8 +55,8 @@ pub(crate) enum Begun {
 
 /// An answer that will come.
 pub(crate) struct Later {
-    /// Whether the call goes on when its connection ends.
-    pub(crate) kept: bool,
+    /// What becomes of the call meanwhile.
+    pub(crate) course: Course,
     /// Gives the answer, or nothing where none is due.
     pub(crate) answer: BoxFuture<'static, Option<Box<RawValue>>>,
 }
@@ -119,7 +119,7 @@ impl Service {
             return Begun::Now(refused.into_json());
         }
         let notification = request.id.is_none();
-        let kept = self.api.is_kept(&request.method);
+        let course = self.api.course(&request.method);
         let call = self.call(request);
         let answer = async move {
             let response = call.await;
@@ -127,7 +127,7 @@ impl Service {
             let silent = notification || response.is_subscription();
             (!silent).then(|| response.into_json())
         };
-        Begun::Later(Later { kept, answer: answer.boxed() })
+        Begun::Later(Later { course, answer: answer.boxed() })
     }
 
     /// The refusal when too much is under way; the reader never waits for a place.

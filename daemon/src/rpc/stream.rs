@@ -7,6 +7,8 @@
 //!
 //! One future does it all: it cuts texts, polls the calls and writes, so an answer costs no hop between tasks, and
 //! calls reach the driver in the order in which they came. Answers go out as they come, many in one write.
+//! Nothing is begun while answers wait to be written, or behind a page that is not answered yet: a client that reads
+//! nothing costs about one large answer, and hears of a cancellation only once it reads.
 //! When the connection is over, calls that only wait are dropped, and calls that change something are finished.
 
 use std::io;
@@ -24,7 +26,8 @@ use tokio_util::bytes::BytesMut;
 use tokio_util::sync::CancellationToken;
 
 use super::framing::{Cutter, Frame};
-use super::service::{Begun, Service};
+use super::registry::Course;
+use super::service::{Begun, Later, Service};
 
 /// Nothing more is read or gathered while so many bytes wait to be written.
 const HIGH_WATER: usize = 64 << 10;
@@ -42,14 +45,20 @@ pub(crate) struct Stream<R, W> {
     input: BytesMut,
     output: Vec<u8>,
     written: usize,
+    /// Whether the calls were told that there is room.
+    room: bool,
     /// Whether the other end has left a write waiting.
     stuck: bool,
     /// Calls that end with the connection.
     waits: Answers,
+    /// The same, and nothing is begun behind it: one at most.
+    page: Answers,
     /// Calls that are finished in any case.
     work: Answers,
     ended: bool,
     stall: Duration,
+    /// When the first text must have come; `None` once it has.
+    first: Option<Instant>,
 }
 
 /// Calls that outlive their connection.
@@ -76,15 +85,17 @@ pub(crate) enum Over {
     HungUp,
     /// It did not read what it was sent.
     Stalled,
+    /// It did not say a whole text in time.
+    Silent,
     /// The daemon stops.
     Stopped,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
-    /// A connection whose first bytes were read already.
+    /// A connection whose first bytes were read already; its first text has to be there by the deadline.
     pub(crate) fn new(
         (reader, writer): (R, W),
-        first: BytesMut,
+        (input, first): (BytesMut, Option<Instant>),
         cutter: Cutter,
         service: Service,
         outbox: mpsc::Receiver<Box<RawValue>>,
@@ -96,14 +107,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             cutter,
             service,
             outbox,
-            input: first,
+            input,
             output: Vec::with_capacity(READ),
             written: 0,
+            room: true,
             stuck: false,
             waits: Answers::new(),
+            page: Answers::new(),
             work: Answers::new(),
             ended: false,
             stall,
+            first,
         }
     }
 
@@ -123,48 +137,67 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     async fn run(&mut self, hangup: impl Future<Output = ()>, stop: &CancellationToken) -> io::Result<Over> {
         let mut hangup = pin!(hangup);
         let mut stalled = pin!(tokio::time::sleep(self.stall));
+        let mut silent = pin!(tokio::time::sleep_until(self.first.unwrap_or_else(Instant::now)));
         let mut stopping = false;
         loop {
             self.cut();
+            let paged = !self.page.is_empty();
             self.gather();
-            if self.flush(stalled.as_mut())? {
+            // What came behind a page is begun now, even where there was nothing to be said.
+            if self.flush(stalled.as_mut())? || (paged && self.page.is_empty()) {
                 continue;
             }
-            let quiet = self.waits.is_empty() && self.work.is_empty() && self.output.is_empty();
+            let quiet = self.under_way() == 0 && self.output.is_empty();
             if stopping && self.work.is_empty() && self.output.is_empty() {
                 return Ok(Over::Stopped);
             }
             if self.ended && quiet && !self.service.connection.has_subscriptions() {
                 return Ok(Over::Done);
             }
-            let room = self.output.len() < HIGH_WATER;
+            let room = self.has_room();
+            let begins = room && self.page.is_empty() && !self.ended;
             tokio::select! {
                 biased;
                 Some(answer) = self.work.next() => self.say(answer),
                 Some(answer) = self.waits.next() => self.say(answer),
+                Some(answer) = self.page.next() => self.say(answer),
                 Some(item) = self.outbox.recv(), if room => self.say(Some(item)),
-                read = self.reader.read_buf(&mut self.input), if room && !self.ended => self.ended = read? == 0,
+                read = self.reader.read_buf(&mut self.input), if begins => self.ended = read? == 0,
                 wrote = self.writer.write(&self.output[self.written..]), if !self.output.is_empty() => {
                     self.wrote(wrote?)?;
                 }
                 () = stalled.as_mut(), if !self.output.is_empty() => return Ok(Over::Stalled),
+                () = silent.as_mut(), if self.first.is_some() && !self.ended => return Ok(Over::Silent),
                 () = hangup.as_mut(), if self.ended => return Ok(Over::HungUp),
                 () = self.service.connection.subscription_ended(), if self.ended => {}
                 () = stop.cancelled(), if !stopping => {
                     (stopping, self.ended) = (true, true);
                     self.input.clear();
                     self.waits.clear();
+                    self.page.clear();
                     self.service.connection.end();
                 }
             }
         }
     }
 
-    /// Begins with every text that is complete.
+    /// Whether an answer may be added to those that wait to be written.
+    fn has_room(&self) -> bool {
+        self.output.len() < HIGH_WATER
+    }
+
+    fn under_way(&self) -> usize {
+        self.waits.len() + self.page.len() + self.work.len()
+    }
+
+    /// Begins with every text that is complete, up to a page.
     fn cut(&mut self) {
-        while self.output.len() < HIGH_WATER {
+        while self.has_room() && self.page.is_empty() {
             let next = self.cutter.next(&mut self.input);
             let next = if self.ended { next.or_else(|| self.cutter.end(&mut self.input)) } else { next };
+            if next.is_some() {
+                self.first = None;
+            }
             match next {
                 None => break,
                 Some(Frame::Text(text)) => self.begin(&text),
@@ -188,16 +221,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         match self.service.begin(text) {
             Begun::Silent => {}
             Begun::Now(answer) => self.say(Some(answer)),
-            Begun::Later(later) if later.kept => self.work.push(later.answer),
-            Begun::Later(later) => self.waits.push(later.answer),
+            Begun::Later(Later { course: Course::Kept, answer }) => self.work.push(answer),
+            Begun::Later(Later { course: Course::Dropped, answer }) => self.waits.push(answer),
+            Begun::Later(Later { course: Course::Page, answer }) => self.page.push(answer),
         }
     }
 
     /// Takes what is there to be said, so that it goes out in one write.
     fn gather(&mut self) {
-        while self.output.len() < HIGH_WATER {
+        while self.has_room() {
             let answer = self.work.next().now_or_never().flatten();
             let answer = answer.or_else(|| self.waits.next().now_or_never().flatten());
+            // Last, so that what came before it is with the driver before it.
+            let answer = answer.or_else(|| self.page.next().now_or_never().flatten());
             match answer.or_else(|| self.outbox.try_recv().ok().map(Some)) {
                 Some(answer) => self.say(answer),
                 None => break,
@@ -208,6 +244,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     fn say(&mut self, text: Option<Box<RawValue>>) {
         if let Some(text) = text {
             self.cutter.write(text.get(), &mut self.output);
+            self.tell_room();
+        }
+    }
+
+    fn tell_room(&mut self) {
+        let room = self.has_room();
+        if std::mem::replace(&mut self.room, room) != room {
+            self.service.connection.turns().set_room(room);
         }
     }
 
@@ -236,7 +280,41 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             self.output.clear();
             self.output.shrink_to(4 * HIGH_WATER);
             self.written = 0;
+            self.tell_room();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::Limits;
+    use super::super::connection::tests::operator;
+    use super::super::registry::Registry;
+    use super::*;
+
+    /// SV-08: a reader that takes little by little stays; the time counts from the last byte that it took.
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_counts_from_the_last_byte_taken() {
+        let api = Arc::new(Registry::new(Arc::new(())).finish().unwrap());
+        let service = Service::new(api, operator(1), Arc::new(Limits::default()), None);
+        let (ours, mut theirs) = tokio::io::duplex(32);
+        let (_sink, outbox) = mpsc::channel(1);
+        let first = (BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"none\"}\n"[..]), None);
+        let stream = Stream::new(tokio::io::split(ours), first, Cutter::ndjson(100), service, outbox);
+        let served =
+            tokio::spawn(
+                async move { stream.serve(std::future::pending(), &CancellationToken::new()).await.0 },
+            );
+        for _ in 0..4 {
+            theirs.read_exact(&mut [0; 8]).await.unwrap();
+            tokio::time::advance(Duration::from_secs(4)).await;
+        }
+        theirs.read_exact(&mut [0; 8]).await.unwrap();
+        let last = Instant::now();
+        assert_eq!(served.await.unwrap(), Over::Stalled);
+        assert_eq!(last.elapsed(), Duration::from_secs(5));
     }
 }

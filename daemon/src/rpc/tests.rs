@@ -6,5 +6,7 @@ mod framings;
 mod identity;
 mod life;
 mod methods;
+mod pages;
+mod places;
 mod tasks;
 mod world;

@@ -80,7 +80,7 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Some(MethodSink::new(sink)),
     );
     let stream =
-        Stream::new((reader, writer), BytesMut::new(), Cutter::ndjson(limits.frame), service, outbox);
+        Stream::new((reader, writer), (BytesMut::new(), None), Cutter::ndjson(limits.frame), service, outbox);
 
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
@@ -91,7 +91,11 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         tokio::select! {
             ended = &mut served => break ended,
             () = &mut incoming, if reading => reading = false,
-            () = &mut outgoing, if writing => writing = false,
+            () = &mut outgoing, if writing => {
+                // Nothing can be said any more.
+                writing = false;
+                gone.cancel();
+            }
         }
     };
     tracing::debug!(?over, "a WebSocket ended");
@@ -113,7 +117,10 @@ async fn incoming(
     let mut message = Vec::new();
     loop {
         message.clear();
-        let received = receiver.receive_data(&mut message).await;
+        let received = tokio::select! {
+            received = receiver.receive_data(&mut message) => received,
+            () = gone.cancelled() => return,
+        };
         let passed = match received {
             Ok(_) => pass(&mut message, &mut to_loop).await,
             Err(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
@@ -147,19 +147,6 @@ async fn too_many_calls_are_refused_at_once() {
     assert_eq!(error(&client.next().await.unwrap()).0, 1);
     client.send(&call(4, "test.release", json!({}))).await;
     while client.next().await.unwrap()["id"] != 2 {}
-}
-
-/// SV-09: a connection too many is told so and closed; the next one after an end is served.
-#[tokio::test]
-async fn a_connection_too_many_is_told_so() {
-    let mut daemon = Daemon::start(Limits { connections: 1, ..Limits::default() });
-    let mut first = daemon.client().await;
-    first.ask(&call(1, "rpc.discover", Value::Null)).await;
-    let mut second = daemon.client().await;
-    assert_eq!(error(&second.next().await.unwrap()), (Value::Null, -32001, "overloaded".to_owned()));
-    assert_eq!(second.next().await, None);
-    drop(first);
-    assert_eq!(daemon.next().await, Seen::Disconnected(1));
 }
 
 /// A panic in a method is that call's error, and no one else's.

@@ -38,6 +38,8 @@ pub(super) struct Text {
 
 method! { Echo "test.echo" Text => Text }
 method! { Wait "test.wait" Empty => Empty }
+method! { Page "test.page" Empty => Text }
+method! { Take "test.take" Empty => Text }
 method! { Work "test.work" Empty => Empty }
 method! { Release "test.release" Empty => Empty }
 method! { Panic "test.panic" Empty => Empty }
@@ -58,6 +60,7 @@ impl Subscription for Count {
 pub(super) enum Seen {
     Echoed,
     Began,
+    Paged,
     Dropped,
     Worked,
     Undone,
@@ -79,6 +82,13 @@ impl Context {
     async fn released(&self) {
         self.release.subscribe().wait_for(|released| *released).await.unwrap();
     }
+}
+
+/// More than a socket takes unread.
+pub(super) const PAGE: usize = 4 << 20;
+
+fn page() -> Text {
+    Text { text: "x".repeat(PAGE) }
 }
 
 /// Says so when a call is dropped before its end.
@@ -104,6 +114,15 @@ fn api(context: &Arc<Context>) -> Api {
         context.released().await;
         waiting.0 = None;
         Ok(Empty {})
+    });
+    registry.page::<Page, _, _>(|context, _, _| async move {
+        context.say(Seen::Paged).await;
+        Ok(page())
+    });
+    registry.take::<Take, _, _>(|context, origin, _| async move {
+        let _turn = origin.turn().await?;
+        context.say(Seen::Paged).await;
+        Ok(page())
     });
     registry.work::<Work, _, _>(|context, _, _| async move {
         context.say(Seen::Began).await;
