@@ -43,7 +43,12 @@ impl Core {
             if done && row.stop.is_some() {
                 return Err(format!("{} is done and still asked to stop", row.id));
             }
-            if !done && (row.notified || row.acked || row.exit.is_some()) {
+            let parked = matches!(row.state, State::Parked { .. });
+            let alive = |id: ccagent_proto::TaskId| self.tasks.get(&id).is_some_and(|row| !row.is_done());
+            if parked && !self.tasks.children(row.id).any(alive) {
+                return Err(format!("{} waits for children that are gone", row.id));
+            }
+            if !done && (row.notified || row.acked || (row.exit.is_some() && !parked)) {
                 return Err(format!("{} runs and has an end", row.id));
             }
             if row.state != State::Queued && !row.waits.is_empty() {

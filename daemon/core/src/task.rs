@@ -3,11 +3,12 @@
 //! ```text
 //!            ┌──────────── resume ─────────────┐
 //!            ▼                                 │
-//! spawn → Queued → Starting → Running → Leaving → Done(completed | failed | killed | interrupted) → archive
+//! spawn → Queued → Starting → Running → Leaving → Parked → Done(completed | failed | killed | interrupted) → archive
 //!            └────────┴──────────┴── stop, limit, crash ──┘
 //! ```
 //!
-//! `Leaving`: the leader ended and descendants are left; the task is done only when its tree is empty (G4, H110).
+//! `Leaving`: the leader ended and descendants are left; the task is done only when its tree is empty (H110).
+//! `Parked`: agents that it spawned are left; it is done only when they are (G4, B28).
 //! A row changes only through [`Tasks`], which keeps the indexes true to it.
 //!
 //! Deliberately absent: processes and files. A runner reports, and carries out effects.
@@ -70,6 +71,11 @@ pub enum State {
         exit: Exit,
         /// Descendants left.
         remaining: u32,
+    },
+    /// Its own tree is gone; agents that it spawned run. It takes no slot, and ends with the last of them.
+    Parked {
+        /// How it will have ended.
+        outcome: Outcome,
     },
     /// Nothing runs.
     Done {
@@ -225,7 +231,7 @@ impl Row {
     pub fn holds_slot(&self) -> bool {
         match self.state {
             State::Starting | State::Running { .. } | State::Leaving { .. } => true,
-            State::Queued | State::Done { .. } => false,
+            State::Queued | State::Parked { .. } | State::Done { .. } => false,
         }
     }
 

@@ -21,7 +21,11 @@ impl Core {
         let Some(row) = self.tasks.get(&id) else { return };
         match row.state {
             State::Done { .. } => self.archive(cx, id),
-            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => {
+            State::Queued
+            | State::Starting
+            | State::Running { .. }
+            | State::Leaving { .. }
+            | State::Parked { .. } => {
                 let by =
                     StoppedBy { role: "daemon".to_owned(), name: None, reason: Some("timeout".to_owned()) };
                 self.stop(cx, id, Cause::Timeout, self.limits.grace_ms, by);

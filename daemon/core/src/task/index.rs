@@ -233,7 +233,7 @@ impl Index {
     /// When a task is due: the end of its time while it runs, the end of its hold time afterwards.
     fn deadline(&self, row: &Row) -> Option<Millis> {
         match row.state {
-            State::Queued => None,
+            State::Queued | State::Parked { .. } => None,
             State::Starting | State::Running { .. } | State::Leaving { .. } => {
                 let limited = row.budget.run_ms > 0 && row.stop.is_none();
                 row.started_at.filter(|_| limited).map(|at| at.saturating_add(row.budget.run_ms))

@@ -32,6 +32,17 @@ impl End {
         Self { outcome, error: None, exit: None, output: None, tail: None }
     }
 
+    /// The end that a parked task has had already.
+    pub(crate) fn of_parked(row: &Row) -> Self {
+        let State::Parked { outcome } = row.state else { return Self::new(Outcome::Failed) };
+        Self { outcome, error: row.error.clone(), exit: row.exit, output: None, tail: row.tail.clone() }
+    }
+
+    /// The same by a stop.
+    pub(crate) fn killed(self) -> Self {
+        Self { outcome: Outcome::Killed, error: None, ..self }
+    }
+
     pub(crate) fn failed(error: TaskError) -> Self {
         Self { error: Some(error), ..Self::new(Outcome::Failed) }
     }
@@ -159,7 +170,39 @@ impl Core {
             output: Some((ended.output_bytes, ended.output_truncated)),
             tail: ended.tail,
         };
-        self.end(cx, id, end);
+        if row.stop.is_none() && self.has_live_children(id) {
+            self.park(cx, id, end);
+        } else {
+            self.end(cx, id, end);
+        }
+    }
+
+    fn has_live_children(&self, id: TaskId) -> bool {
+        self.tasks.children(id).any(|child| self.tasks.get(&child).is_some_and(|row| !row.is_done()))
+    }
+
+    /// Keeps a task whose own tree is gone until the agents that it spawned are done (G4, B28).
+    fn park(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
+        self.live.output.remove(&id);
+        self.live.asked.remove(&id);
+        let now = cx.now;
+        self.tasks.update(cx, id, |row| {
+            row.state = State::Parked { outcome: end.outcome };
+            row.active_at = now;
+            (row.error, row.exit, row.tail) = (end.error, end.exit, end.tail);
+            if let Some((bytes, truncated)) = end.output {
+                (row.output_bytes, row.output_truncated) = (bytes, truncated);
+            }
+        });
+        self.task_event(cx, id, Topic::Task, "task.status", json!({ "waitingOn": "children" }));
+        self.start_queued(cx);
+    }
+
+    /// The task above one that ended, when it was parked for this alone.
+    fn unparked(&self, id: TaskId) -> Option<(TaskId, End)> {
+        let above = self.tasks.get(&self.tasks.get(&id)?.above?)?;
+        let parked = matches!(above.state, State::Parked { .. }) && !self.has_live_children(above.id);
+        parked.then(|| (above.id, End::of_parked(above)))
     }
 
     /// Makes a task done, and those that can't run without it; then the free slot goes to who is next.
@@ -177,6 +220,7 @@ impl Core {
             if self.tasks.get(&id).is_some_and(|row| !row.is_done()) {
                 self.finish_one(cx, id, end);
                 ends.extend(self.settle_dependents(cx, id, outcome));
+                ends.extend(self.unparked(id));
             }
         }
     }

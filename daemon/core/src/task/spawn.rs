@@ -85,8 +85,11 @@ impl Core {
             State::Done { outcome: Outcome::Completed, .. } => SpawnStatus::Completed,
             State::Done { outcome: Outcome::Killed, .. } => SpawnStatus::Killed,
             State::Done { outcome: Outcome::Failed | Outcome::Interrupted, .. } => SpawnStatus::Failed,
-            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => match row.team
-            {
+            State::Queued
+            | State::Starting
+            | State::Running { .. }
+            | State::Leaving { .. }
+            | State::Parked { .. } => match row.team {
                 Some(_) => SpawnStatus::TeammateSpawned,
                 None => SpawnStatus::AsyncLaunched,
             },

@@ -99,6 +99,11 @@ impl Core {
                 self.tasks.update(cx, id, |row| row.stopped_by = Some(by));
                 self.end(cx, id, End::new(Outcome::Killed));
             }
+            (State::Parked { .. }, _) => {
+                let end = End::of_parked(row).killed();
+                self.tasks.update(cx, id, |row| row.stopped_by = Some(by));
+                self.end(cx, id, end);
+            }
             (State::Starting | State::Running { .. } | State::Leaving { .. }, Some(asked)) => {
                 let grace_ms = grace_ms.min(asked.grace_ms);
                 if grace_ms < asked.grace_ms {

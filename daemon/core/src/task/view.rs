@@ -29,7 +29,9 @@ impl Row {
     pub const fn status(&self) -> TaskStatus {
         match self.state {
             State::Queued => TaskStatus::Queued,
-            State::Starting | State::Running { .. } | State::Leaving { .. } => TaskStatus::Running,
+            State::Starting | State::Running { .. } | State::Leaving { .. } | State::Parked { .. } => {
+                TaskStatus::Running
+            }
             State::Done { outcome, .. } => outcome.status(),
         }
     }
@@ -38,7 +40,11 @@ impl Row {
     pub fn duration_ms(&self, now: Millis) -> Millis {
         let end = match self.state {
             State::Done { at, .. } => at,
-            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => now,
+            State::Queued
+            | State::Starting
+            | State::Running { .. }
+            | State::Leaving { .. }
+            | State::Parked { .. } => now,
         };
         self.started_at.map_or(0, |start| end.saturating_sub(start))
     }
@@ -66,6 +72,8 @@ impl Row {
                 None => WaitingOn { kind: WaitKind::Slot, id: None, until_at: None },
             }),
             State::Leaving { .. } => Some(WaitingOn { kind: WaitKind::Children, id: None, until_at: None }),
+            // The child is looked up by the core.
+            State::Parked { .. } => None,
             State::Starting | State::Running { .. } | State::Done { .. } => None,
         }
     }
@@ -99,10 +107,11 @@ impl Core {
         self.tasks.get(&id).map(|row| self.view_row(row, now))
     }
 
-    /// An ended task whose children go on says so (G4, B28).
+    /// The first child that a task waits for, or that goes on after its end (G4, B28).
     fn waiting_for_below(&self, row: &Row) -> Option<WaitingOn> {
         let alive = |id: &TaskId| self.tasks.get(id).is_some_and(|row| !row.is_done());
-        let below = row.is_done().then(|| self.tasks.children(row.id).find(alive)).flatten()?;
+        let waits = matches!(row.state, State::Parked { .. } | State::Done { .. });
+        let below = waits.then(|| self.tasks.children(row.id).find(alive)).flatten()?;
         Some(WaitingOn { kind: WaitKind::Children, id: Some(below.to_string()), until_at: None })
     }
 
@@ -110,11 +119,19 @@ impl Core {
     pub fn view_row(&self, row: &Row, now: Millis) -> Task {
         let done_at = match row.state {
             State::Done { at, .. } => Some(at),
-            State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => None,
+            State::Queued
+            | State::Starting
+            | State::Running { .. }
+            | State::Leaving { .. }
+            | State::Parked { .. } => None,
         };
         let pid = match row.state {
             State::Running { pid } => Some(pid),
-            State::Queued | State::Starting | State::Leaving { .. } | State::Done { .. } => None,
+            State::Queued
+            | State::Starting
+            | State::Leaving { .. }
+            | State::Parked { .. }
+            | State::Done { .. } => None,
         };
         let stored = (row.output_bytes, row.output_truncated);
         let (output_bytes, output_truncated) = self.live.output.get(&row.id).copied().unwrap_or(stored);

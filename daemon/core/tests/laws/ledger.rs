@@ -68,7 +68,11 @@ impl Ledger {
                         let before = *self.ended.entry(run).or_insert(outcome);
                         assert_eq!(before, outcome, "I3: {run:?} ended twice");
                     }
-                    State::Queued | State::Starting | State::Running { .. } | State::Leaving { .. } => {
+                    State::Queued
+                    | State::Starting
+                    | State::Running { .. }
+                    | State::Leaving { .. }
+                    | State::Parked { .. } => {
                         assert!(!self.ended.contains_key(&run), "D54: {run:?} is back");
                     }
                 }

@@ -1,6 +1,7 @@
 //! Stops: of a task, of what stands below it, of everything.
 
 use ccagent_core::Input;
+use ccagent_core::input::Report;
 use ccagent_proto::method::{AgentSpawn, TaskRemove, TaskStop, TaskStopAll};
 use ccagent_proto::task::{Exit, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopParams};
 use ccagent_proto::{Kind, TaskId};
@@ -81,11 +82,12 @@ fn a_stop_reaches_past_who_is_gone() {
     });
     let below = desk.ok::<AgentSpawn>(&agent(middle), background()).task_id;
     let other = desk.ok::<AgentSpawn>(&agent(removed), background()).task_id;
-    desk.exited(middle, 0);
+    let lost = || Report::ShimLost { message: "killed".to_owned() };
+    desk.report(middle, lost());
     desk.ack_all();
     desk.after(30_000);
     assert!(desk.past(middle).is_some());
-    desk.exited(removed, 0);
+    desk.report(removed, lost());
     desk.ok::<TaskRemove>(&person(), TaskRemoveParams { task_id: removed.to_string(), force: None });
     desk.restart();
     assert_eq!(desk.get(below).parent_id, Some(middle));
@@ -101,9 +103,9 @@ fn an_ended_parent_still_stops_its_children() {
     let mut desk = Desk::new();
     let parent = desk.spawn(background());
     let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
-    desk.exited(parent, 0);
+    desk.report(parent, Report::ShimLost { message: "killed".to_owned() });
     let result = desk.ok::<TaskStop>(&person(), stop(parent));
-    assert_eq!((result.task.status, desk.stops()), (TaskStatus::Completed, vec![(child, 10_000)]));
+    assert_eq!((result.task.status, desk.stops()), (TaskStatus::Failed, vec![(child, 10_000)]));
 }
 
 /// AB-05, AB-09: a stop ends a run that its caller waits for; the waiter has the answer.

@@ -267,17 +267,42 @@ fn a_task_is_done_when_its_tree_is_empty() {
     assert_eq!(desk.get(task).status, TaskStatus::Completed);
 }
 
-/// G4, B28: an ended task whose children go on says which one.
+/// G4, B28, H110: a task whose own tree is gone runs on while agents that it spawned do, says which one it waits for,
+/// takes no slot, and has its end with the last of them, over a restart too.
 #[test]
-fn an_ended_parent_names_a_child_that_goes_on() {
+fn a_parent_ends_with_the_last_of_its_children() {
+    let mut desk = Desk::with(Limits { agents: 2, ..Limits::default() });
+    let parent = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    let grandchild = desk.ok::<AgentSpawn>(&agent(child), background()).task_id;
+    let exit = Exit { code: Some(3), signal: None };
+    desk.report(parent, ended(exit));
+    assert_eq!(desk.starts(), [grandchild], "its slot is free");
+    let waiting = desk.get(parent);
+    assert_eq!(waiting.status, TaskStatus::Running);
+    let on = waiting.waiting_on.unwrap();
+    assert_eq!((on.kind, on.id), (WaitKind::Children, Some(child.to_string())));
+    assert!(desk.notices().is_empty());
+    desk.restart();
+    desk.exited(child, 0);
+    assert_eq!((desk.get(parent).status, desk.get(child).status), (TaskStatus::Running, TaskStatus::Running));
+    desk.exited(grandchild, 0);
+    let told: Vec<_> = desk.notices().into_iter().map(|notice| notice.task_id).collect();
+    assert_eq!(told, [grandchild, child, parent]);
+    let done = desk.get(parent);
+    assert_eq!((done.status, done.exit, done.waiting_on), (TaskStatus::Failed, Some(exit), None));
+}
+
+/// G4, AB-01, D50: a parked task is stopped with its children; it has no process that could confirm it.
+#[test]
+fn a_parked_parent_is_stopped_with_its_children() {
     let mut desk = Desk::new();
     let parent = desk.spawn(background());
     let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
     desk.exited(parent, 0);
-    let waiting = desk.get(parent).waiting_on.unwrap();
-    assert_eq!((waiting.kind, waiting.id), (WaitKind::Children, Some(child.to_string())));
-    desk.exited(child, 0);
-    assert_eq!(desk.get(parent).waiting_on, None);
+    let stop = ccagent_proto::task::TaskStopParams { task_id: parent.to_string(), ..Default::default() };
+    desk.ok::<ccagent_proto::method::TaskStop>(&person(), stop);
+    assert_eq!((desk.stops(), desk.get(parent).status), (vec![(child, 10_000)], TaskStatus::Killed));
 }
 
 /// TS-05: time alone moves nothing away that nobody took note of.
