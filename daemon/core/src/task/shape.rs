@@ -17,6 +17,8 @@ const LABELS_MOST: usize = 64;
 const NAMES_MOST: usize = 4096;
 /// Bytes of a short text at most: these stay in memory.
 const TEXT_MOST: usize = 1024;
+/// Bytes of a prompt at most.
+const PROMPT_MOST: usize = 1 << 20;
 /// Bytes of a path at most, as the kernel has it.
 const PATH_MOST: usize = 4095;
 
@@ -65,6 +67,7 @@ pub(super) fn check(params: &AgentSpawnParams) -> Result<(), Error> {
         return bad("labels", format!("a task has at most {LABELS_MOST} labels"));
     }
     let texts = [
+        ("prompt", params.prompt.as_ref(), PROMPT_MOST),
         ("cwd", params.cwd.as_ref(), PATH_MOST),
         ("model", params.model.as_ref(), TEXT_MOST),
         ("subagentType", params.subagent_type.as_ref(), TEXT_MOST),

@@ -72,9 +72,8 @@ impl Row {
                 None => WaitingOn { kind: WaitKind::Slot, id: None, until_at: None },
             }),
             State::Leaving { .. } => Some(WaitingOn { kind: WaitKind::Children, id: None, until_at: None }),
-            // The child is looked up by the core.
-            State::Parked { .. } => None,
-            State::Starting | State::Running { .. } | State::Done { .. } => None,
+            // Which child a parked task waits for, the core looks up.
+            State::Starting | State::Running { .. } | State::Parked { .. } | State::Done { .. } => None,
         }
     }
 
