@@ -17,8 +17,9 @@ fn run(output: Vec<Value>, end: Value) -> impl FnMut(&str, &Value, &Value) -> Ve
         "task.follow" => std::iter::once(fake::result(id, json!("f")))
             .chain(output.iter().map(|item| fake::item("output", "f", item.clone())))
             .collect(),
-        "task.wait" => {
-            vec![fake::result(id, json!({ "tasks": [fake::task(end.clone())], "timedOut": false }))]
+        "task.foreground" => {
+            let ended = json!({ "status": "completed", "taskId": TASK, "task": fake::task(end.clone()) });
+            vec![fake::result(id, ended)]
         }
         "task.write" => vec![fake::result(id, json!({}))],
         _ => vec![fake::result(id, json!({ "task": fake::task(json!({})), "descendants": [] }))],
