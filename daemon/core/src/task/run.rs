@@ -77,7 +77,9 @@ impl Core {
             }
             Report::Ended(ended) => self.ended(cx, id, ended),
             Report::ShimLost { message } => {
-                self.end(cx, id, End::failed(task_error("shimLost", message)));
+                // Asked to end, it ended, whichever way its shim went.
+                let end = asked_end(row).unwrap_or_else(|| End::failed(task_error("shimLost", message)));
+                self.end(cx, id, end);
             }
             Report::MachineRestarted => {
                 // Who was asked to stop is stopped now, and does not come back by itself (D54).

@@ -176,3 +176,15 @@ fn a_disconnect_stops_nothing() {
     desk.input(Input::Disconnected(crate::desk::PERSON));
     assert_eq!(desk.stops(), []);
 }
+
+/// AB-09, AB-12: a run that was asked to end is killed, also when its shim was lost on the way; by itself it failed.
+#[test]
+fn a_stop_over_a_lost_shim_is_a_stop() {
+    let mut desk = Desk::new();
+    let (stopped, lost) = (desk.spawn(background()), desk.spawn(background()));
+    desk.ok::<TaskStop>(&person(), stop(stopped));
+    for task in [stopped, lost] {
+        desk.report(task, Report::ShimLost { message: "killed".to_owned() });
+    }
+    assert_eq!((desk.get(stopped).status, desk.get(lost).status), (TaskStatus::Killed, TaskStatus::Failed));
+}
