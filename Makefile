@@ -70,13 +70,13 @@ lint: ## Run clippy; a warning is an error
 check: ## Run all tests, by nextest where it is installed
 	mkdir -p $(target) && rm -f $(skips)
 	$(CARGO) build --workspace --bins --locked
+	$(CARGO) test --workspace --doc --locked
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(CARGO) nextest run --workspace --locked --no-fail-fast; \
 	else \
 	  echo "cargo-nextest is not installed: cargo test runs the tests instead"; \
 	  $(CARGO) test --workspace --locked --no-fail-fast; \
 	fi
-	$(CARGO) test --workspace --doc --locked
 
 .PHONY: rustdoc
 rustdoc: ## Build the documentation; a warning is an error
@@ -127,7 +127,7 @@ bench: build ## Measure the real daemon beside its floors
 
 .PHONY: torture
 torture: build ## Run the whole crash suite: kill -9 under load, again and again
-	CCAGENT_TORTURE=full $(CARGO) test --release --locked -p ccagent-tests --test all crash -- --nocapture
+	CCAGENT_TORTURE=full $(CARGO) test --release --locked -p ccagent-tests --test crash -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_SECONDS (60)
