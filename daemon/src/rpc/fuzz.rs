@@ -69,4 +69,20 @@ mod tests {
         assert_eq!(params(call), json!({ "taskId": "a" }));
         assert_eq!(params(&call.replace("taskId", "task")), Value::Null);
     }
+
+    /// SV-03: JSON inside a private key of the library would be read in turn, without end: it is refused wherever
+    /// params may have any shape.
+    #[test]
+    fn no_params_are_json_in_json() {
+        let odd = r#"{"$serde_json::private::RawValue":"[1]"}"#;
+        for (method, params) in [
+            ("message.send", format!(r#"{{"to":"a","message":{odd}}}"#)),
+            ("agent.spawn", format!(r#"{{"overrides":{odd}}}"#)),
+            ("agent.spawn", format!(r#"{{"overrides":{{"a":{odd}}}}}"#)),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+            let answer = Mirror::new().unwrap().answer(text.as_bytes()).unwrap();
+            assert!(answer.get().contains("reserved") && answer.get().contains("-32602"), "{answer}");
+        }
+    }
 }
