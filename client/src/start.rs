@@ -17,6 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use ccagent_proto::daemon::{ClientInfo, DaemonHelloParams};
+use ccagent_proto::method::DaemonHello;
+use ccagent_proto::version;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
@@ -44,12 +47,28 @@ const AGENT_VARIABLES: [&str; 6] = [
 /// # Errors
 /// `Start` with the daemon's own reason; the rest as `Client::connect`.
 pub async fn connect_or_start(place: &Place) -> Result<(Client, bool), Error> {
-    match Client::connect(&place.socket).await {
-        Err(Error::NotRunning { .. }) => {
+    match greet(place).await {
+        // One that was killed a moment ago still takes connections, and closes them unanswered.
+        Err(Error::NotRunning { .. } | Error::Closed) => {
             let ours = start(place).await?;
             Ok((Client::connect(&place.socket).await?, ours))
         }
         connected => connected.map(|client| (client, false)),
+    }
+}
+
+/// Connects to a daemon that answers.
+async fn greet(place: &Place) -> Result<Client, Error> {
+    let client = Client::connect(&place.socket).await?;
+    let params = DaemonHelloParams {
+        protocol_version: version::PROTOCOL,
+        client: ClientInfo { name: "ccagent-client".into(), version: version::PACKAGE.into(), kind: None },
+        ..DaemonHelloParams::default()
+    };
+    match client.call::<DaemonHello>(params).await {
+        Err(Error::Closed) => Err(Error::Closed),
+        // A refusal is an answer as well; the calls that follow say what is wrong.
+        Ok(_) | Err(_) => Ok(client),
     }
 }
 

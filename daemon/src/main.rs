@@ -1,5 +1,6 @@
 //! The program `ccagentd`.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -133,7 +134,7 @@ fn open(config: &Config) -> anyhow::Result<Opened> {
             Err(error) => return Err(error.into()),
         };
         let pid = holder.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-        if UnixStream::connect(&config.socket).is_ok() {
+        if answers(&config.socket) {
             return Ok(Opened::Held(pid));
         }
         anyhow::ensure!(
@@ -144,6 +145,17 @@ fn open(config: &Config) -> anyhow::Result<Opened> {
         );
         std::thread::sleep(AGAIN);
     }
+}
+
+/// Whether a daemon answers there: one that was killed a moment ago still takes connections.
+fn answers(socket: &std::path::Path) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(OTHER))?;
+        stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"daemon.status\"}\n")?;
+        Ok(stream.read(&mut [0; 1])? == 1)
+    };
+    ask().unwrap_or(false)
 }
 
 fn restore(config: &Config, export: Option<&std::path::Path>) -> anyhow::Result<ExitCode> {

@@ -149,3 +149,20 @@ async fn the_daemon_is_stopped_by_the_command_line() {
     assert!(daemon.ended().success());
     ccagent_tests::process::assert_none(daemon.home.mark());
 }
+
+/// J117, J120: right after a kill -9 the old daemon's socket still takes connections; a command starts a new one, and
+/// neither is taken in by the dying one.
+#[tokio::test]
+async fn a_command_right_after_a_kill_starts_a_daemon() {
+    let mut daemon = Daemon::start();
+    for _ in 0..10 {
+        daemon.signal(Signal::KILL);
+        let started = run(&mut daemon.home.ctl(&["daemon", "start"]));
+        assert_eq!(started.code, Some(0), "{}", started.err);
+        let stopped = run(&mut daemon.home.ctl(&["daemon", "stop"]));
+        assert_eq!(stopped.code, Some(0), "{}", stopped.err);
+        daemon.crash();
+        daemon.restart();
+    }
+    daemon.end().await;
+}
