@@ -1,6 +1,7 @@
 //! `ccagentctl` against a real daemon: what a person types, what comes out, and how it ends.
 
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
 
 use ccagent_tests::daemon::{Ended, run};
 use ccagent_tests::process::{Process, marked};
@@ -61,18 +62,23 @@ async fn the_whole_life_of_an_agent_by_the_command_line() {
     daemon.end().await;
 }
 
+/// A foreground client of a program named `slow`, which runs.
+fn slow(daemon: &Daemon) -> Child {
+    let mut client =
+        daemon.home.ctl(&["exec", "--name", "slow", "--", "/bin/sh", "-c", "echo ready; sleep 600"]);
+    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    child
+}
+
 /// CD-03, AB-05: an interrupt at the foreground client ends its program, and the code says so.
 #[tokio::test]
 async fn an_interrupt_ends_the_program() {
     let daemon = Daemon::start();
     let conn = daemon.connect().await;
-    let mut client =
-        daemon.home.ctl(&["exec", "--name", "slow", "--", "/bin/sh", "-c", "echo ready; sleep 600"]);
-    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
-        .unwrap();
-    assert_eq!(line, "ready\n");
+    let mut child = slow(&daemon);
     let id = conn.task("slow").await["id"].as_str().unwrap().to_owned();
     let process = Process::open(child.id().cast_signed()).unwrap();
     process.signal(Signal::INT);
@@ -88,12 +94,7 @@ async fn an_interrupt_ends_the_program() {
 async fn a_killed_client_leaves_its_program_running() {
     let daemon = Daemon::start();
     let conn = daemon.connect().await;
-    let mut client =
-        daemon.home.ctl(&["exec", "--name", "slow", "--", "/bin/sh", "-c", "echo ready; sleep 600"]);
-    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
-        .unwrap();
+    let mut child = slow(&daemon);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(conn.task("slow").await["status"], "running");

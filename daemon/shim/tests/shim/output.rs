@@ -1,11 +1,22 @@
 //! The output file: complete, bounded, and never the reason for an agent's end.
 
+use std::ffi::CStr;
 use std::fs;
+use std::path::PathBuf;
 
 use ccagent_shim::index::{Index, Stream};
 use ccagent_shim::wire::{DaemonLine, ShimLine, StdinKind};
+use ccagent_tests::skip;
 
 use crate::harness::Lab;
+
+/// A disk of this size below the lab, to be unmounted; none where we may not mount.
+fn small_disk(lab: &Lab, size: &CStr) -> Option<PathBuf> {
+    let small = lab.path("small");
+    fs::create_dir(&small).unwrap();
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", &small, "tmpfs", flags, size).ok().map(|()| small)
+}
 
 /// OF-03
 #[test]
@@ -105,13 +116,9 @@ fn a_stranger_that_holds_the_pipe_does_not_hang_the_shim() {
 #[test]
 fn a_full_disk_ends_the_output_and_not_the_agent() {
     let mut lab = Lab::sh("head -c 3000000 /dev/zero; echo still here >&2; exit 11");
-    let small = lab.path("small");
-    fs::create_dir(&small).unwrap();
-    let size = c"size=1m";
-    if rustix::mount::mount("tmpfs", &small, "tmpfs", rustix::mount::MountFlags::empty(), size).is_err() {
-        eprintln!("not tested: mounting a tmpfs needs root");
-        return;
-    }
+    let Some(small) = small_disk(&lab, c"size=1m") else {
+        return skip("a small disk can't be mounted here");
+    };
     lab.spec.output_file = small.join("output");
     let record = lab.start().wait();
     let unmounted = rustix::mount::unmount(&small, rustix::mount::UnmountFlags::empty());
@@ -125,13 +132,9 @@ fn a_full_disk_ends_the_output_and_not_the_agent() {
 #[test]
 fn output_leaves_room_on_the_disk() {
     let mut lab = Lab::sh("head -c 30000000 /dev/zero; exit 11");
-    let small = lab.path("small");
-    fs::create_dir(&small).unwrap();
-    let size = c"size=16m";
-    if rustix::mount::mount("tmpfs", &small, "tmpfs", rustix::mount::MountFlags::empty(), size).is_err() {
-        eprintln!("not tested: mounting a tmpfs needs root");
-        return;
-    }
+    let Some(small) = small_disk(&lab, c"size=16m") else {
+        return skip("a small disk can't be mounted here");
+    };
     lab.spec.output_file = small.join("output");
     let record = lab.start().wait();
     let disk = rustix::fs::statvfs(&small).unwrap();
@@ -144,13 +147,9 @@ fn output_leaves_room_on_the_disk() {
 #[test]
 fn the_exit_record_has_its_room_on_a_full_disk() {
     let mut lab = Lab::sh("cat /dev/zero > small/fill; exit 12");
-    let small = lab.path("small");
-    fs::create_dir(&small).unwrap();
-    let size = c"size=1m";
-    if rustix::mount::mount("tmpfs", &small, "tmpfs", rustix::mount::MountFlags::empty(), size).is_err() {
-        eprintln!("not tested: mounting a tmpfs needs root");
-        return;
-    }
+    let Some(small) = small_disk(&lab, c"size=1m") else {
+        return skip("a small disk can't be mounted here");
+    };
     lab.spec.dir = small.join("attempt");
     fs::create_dir(&lab.spec.dir).unwrap();
     fs::set_permissions(&lab.spec.dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

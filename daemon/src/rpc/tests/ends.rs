@@ -11,10 +11,7 @@ use super::world::{Order, World, spawn};
 async fn a_stop_is_answered_after_the_end() {
     let mut world = World::new();
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
     client.send(&call(2, "task.stop", json!({"taskId": start.task}))).await;
     assert!(matches!(world.order().await, Order::Stop(task, 10_000) if task == start.task));
     // Other calls are answered meanwhile, and this one is not.
@@ -33,10 +30,7 @@ async fn stop_all_kills_what_does_not_end() {
     let mut client = world.client();
     let mut starts = Vec::new();
     for id in 0..2 {
-        client.send(&spawn(id, json!({"runInBackground": true}))).await;
-        let start = world.start().await;
-        world.started(&start).await;
-        client.next().await.unwrap();
+        let start = world.running(&mut client, &spawn(id, json!({"runInBackground": true}))).await;
         starts.push(start);
     }
     client.send(&call(5, "task.stopAll", json!({"timeoutMs": 100}))).await;
@@ -56,10 +50,7 @@ async fn stop_all_kills_what_does_not_end() {
 async fn a_shutdown_ends_agents_first() {
     let mut world = World::new();
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
     client.send(&call(2, "daemon.shutdown", json!({"timeoutMs": 5000}))).await;
     assert!(matches!(world.order().await, Order::Stop(task, 2500) if task == start.task));
     let late = world.client().ask(&spawn(1, json!({"runInBackground": true}))).await;
@@ -75,10 +66,8 @@ async fn an_end_without_a_record_is_confirmed_too() {
     let mut world = World::new();
     let mut client = world.client();
     for (id, method) in [(1, "task.stopAll"), (3, "daemon.shutdown")] {
-        client.send(&spawn(id, json!({"runInBackground": true, "persist": false}))).await;
-        let start = world.start().await;
-        world.started(&start).await;
-        client.next().await.unwrap();
+        let start =
+            world.running(&mut client, &spawn(id, json!({"runInBackground": true, "persist": false}))).await;
         client.send(&call(id + 1, method, json!({"timeoutMs": 60_000}))).await;
         assert!(matches!(world.order().await, Order::Stop(task, _) if task == start.task));
         // Other calls are answered meanwhile, and this one is not.
@@ -94,10 +83,7 @@ async fn an_end_without_a_record_is_confirmed_too() {
 async fn a_shutdown_that_is_taken_back_still_ends_the_daemon() {
     let mut world = World::new();
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
     client.send(&call(2, "daemon.shutdown", json!({"timeoutMs": 60_000}))).await;
     assert!(matches!(world.order().await, Order::Stop(task, 10_000) if task == start.task));
     client.send(&notification("$/cancelRequest", json!({"id": 2}))).await;

@@ -32,10 +32,7 @@ async fn a_message_to_a_socket_is_delivered_by_its_reply() {
 async fn the_daemon_sends_nothing_to_itself() {
     let mut world = World::new();
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
     std::fs::hard_link(world.path("s"), world.path("other")).unwrap();
     *world.agent.lock().unwrap() = Some(start.task);
     let mut agent = world.client();
@@ -55,10 +52,7 @@ async fn the_daemon_sends_nothing_to_itself() {
 async fn a_message_out_of_the_daemon_is_the_agents_own() {
     let (mut world, far) = (World::new(), World::new());
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true, "name": "ann"}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true, "name": "ann"}))).await;
     *world.agent.lock().unwrap() = Some(start.task);
     let mut agent = world.client();
     let params = json!({"to": format!("uds:{}", far.path("s").display()), "message": "hi"});
@@ -151,10 +145,7 @@ async fn a_refused_hello_changes_nothing() {
 async fn an_agent_may_name_its_own_session() {
     let mut world = World::new();
     let mut client = world.client();
-    client.send(&spawn(1, json!({"runInBackground": true}))).await;
-    let start = world.start().await;
-    world.started(&start).await;
-    client.next().await.unwrap();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
     let opened = client.ask(&call(2, "session.open", json!({"name": "other"}))).await;
     *world.agent.lock().unwrap() = Some(start.task);
     let mut agent = world.client();

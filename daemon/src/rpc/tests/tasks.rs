@@ -150,10 +150,7 @@ async fn a_wait_answers_in_the_order_asked() {
     let mut client = world.client();
     let mut starts = Vec::new();
     for id in 0..2 {
-        client.send(&spawn(id, json!({"runInBackground": true}))).await;
-        let start = world.start().await;
-        world.started(&start).await;
-        client.next().await.unwrap();
+        let start = world.running(&mut client, &spawn(id, json!({"runInBackground": true}))).await;
         starts.push(start);
     }
     let ids = json!([starts[1].task, starts[0].task]);
@@ -226,10 +223,8 @@ async fn a_wait_outlives_an_erased_task() {
     let (mut client, mut other) = (world.client(), world.client());
     let mut starts = Vec::new();
     for persist in [false, true] {
-        client.send(&spawn(1, json!({"runInBackground": true, "persist": persist}))).await;
-        let start = world.start().await;
-        world.started(&start).await;
-        client.next().await.unwrap();
+        let start =
+            world.running(&mut client, &spawn(1, json!({"runInBackground": true, "persist": persist}))).await;
         starts.push(start);
     }
     let ids = json!([starts[0].task, starts[1].task]);
@@ -257,10 +252,8 @@ async fn a_snapshot_is_as_narrow_as_its_subscription() {
     let mut client = world.client();
     let mut ids = Vec::new();
     for persist in [true, false] {
-        client.send(&spawn(1, json!({"runInBackground": true, "persist": persist}))).await;
-        let start = world.start().await;
-        world.started(&start).await;
-        client.next().await.unwrap();
+        let start =
+            world.running(&mut client, &spawn(1, json!({"runInBackground": true, "persist": persist}))).await;
         ids.push(json!(start.task));
     }
     let none = json!({"teamName": "none"});

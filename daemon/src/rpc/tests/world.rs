@@ -151,6 +151,15 @@ impl World {
         self.report(start, Report::Started { pid: 4242 }).await;
     }
 
+    /// Sends a spawn, says that its program runs, and takes the answer.
+    pub(super) async fn running(&mut self, client: &mut Client<UnixStream>, spawn: &str) -> Start {
+        client.send(spawn).await;
+        let start = self.start().await;
+        self.started(&start).await;
+        client.next().await.unwrap();
+        start
+    }
+
     /// Says that a program ended with this code.
     pub(super) async fn ended(&self, start: &Start, code: i32, tail: &str) {
         let exit = Exit { code: Some(code), signal: None };
