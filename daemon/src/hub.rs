@@ -3,17 +3,20 @@
 //! The driver publishes, in order; nobody else numbers anything. A subscriber that is too slow is cut off with
 //! `lagged` and subscribes again (I17). What a waiter missed is never missed: a watch counts from its creation.
 
-use std::collections::{HashMap, VecDeque};
+mod ring;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
 use ccagent_proto::event::{
     Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker, Topic,
 };
 use ccagent_proto::task::Task;
-use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use tokio::sync::{Notify, mpsc};
+
+use ring::{Entry, Past, Ring};
 
 /// What a waiter waits on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,40 +50,10 @@ pub struct Hub {
 #[derive(Debug)]
 struct Inner {
     seq: u64,
-    ring: VecDeque<Arc<Entry>>,
+    ring: Ring,
     bounds: Bounds,
     subscribers: Vec<Subscriber>,
     waiters: HashMap<Key, Vec<Weak<Notify>>>,
-}
-
-/// An event as it is kept: its facts as one text, a tenth of what they take up as a tree.
-#[derive(Debug)]
-struct Entry {
-    about: About,
-    seq: u64,
-    at: Millis,
-    topic: Topic,
-    r#type: &'static str,
-    data: Box<str>,
-}
-
-impl Entry {
-    fn new(seq: u64, happened: Happened) -> Self {
-        let Happened { at, topic, r#type, about, data } = happened;
-        Self { about, seq, at, topic, r#type, data: data.to_string().into() }
-    }
-
-    fn event(&self, epoch: &str) -> Event {
-        Event {
-            seq: self.seq,
-            epoch: epoch.to_owned(),
-            at: self.at,
-            topic: self.topic,
-            r#type: self.r#type.to_owned(),
-            // It was made from a value, so it is one.
-            data: serde_json::from_str(&self.data).unwrap_or_default(),
-        }
-    }
 }
 
 /// What a subscriber gets of the events.
@@ -120,8 +93,8 @@ struct Subscriber {
 impl Hub {
     /// A hub of one daemon life.
     pub fn new(epoch: Arc<str>, bounds: Bounds) -> Self {
-        let inner =
-            Inner { seq: 0, ring: VecDeque::new(), bounds, subscribers: Vec::new(), waiters: HashMap::new() };
+        let ring = Ring::new(bounds.ring);
+        let inner = Inner { seq: 0, ring, bounds, subscribers: Vec::new(), waiters: HashMap::new() };
         Self { inner: Arc::new(Mutex::new(inner)), epoch }
     }
 
@@ -139,10 +112,7 @@ impl Hub {
         let mut inner = self.lock();
         inner.seq += 1;
         let entry = Arc::new(Entry::new(inner.seq, happened));
-        inner.ring.push_back(entry.clone());
-        while inner.ring.len() > inner.bounds.ring {
-            inner.ring.pop_front();
-        }
+        inner.ring.push(entry.clone());
         inner.subscribers.retain(|subscriber| subscriber.offer(&entry));
         let about = &entry.about;
         let task = about.task.map(Key::Task);
@@ -170,19 +140,22 @@ impl Hub {
     }
 
     /// Begins a subscription whose snapshot is the state after the newest event (called by the driver alone).
-    pub(crate) fn subscribe(&self, wanted: Wanted, tasks: Vec<Task>) -> Result<EventStream, Error> {
+    pub(crate) fn subscribe(&self, mut wanted: Wanted, tasks: Vec<Task>) -> Result<EventStream, Error> {
+        if let Some(topics) = &mut wanted.params.topics {
+            topics.sort_unstable();
+            topics.dedup();
+        }
         let mut inner = self.lock();
-        let missed = match wanted.params.since_seq {
-            None => VecDeque::new(),
-            Some(since) => inner.after(since)?.filter(|entry| wanted.has(entry)).cloned().collect(),
-        };
+        let missed = wanted.params.since_seq.map_or_else(|| Ok(Past::none()), |since| inner.after(since))?;
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
-        inner.subscribers.push(Subscriber { wanted, queue, lag: lag.clone() });
+        // Without an event in between nobody else would notice who left.
+        inner.subscribers.retain(|subscriber| !subscriber.queue.is_closed());
+        inner.subscribers.push(Subscriber { wanted: wanted.clone(), queue, lag: lag.clone() });
         let first =
             Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
         let epoch = self.epoch.clone();
-        Ok(EventStream { first: Some(first), missed, events, lag, over: false, epoch })
+        Ok(EventStream { first: Some(first), missed, wanted, events, lag, over: false, epoch })
     }
 
     /// Gives past events again.
@@ -191,9 +164,8 @@ impl Hub {
     /// `replayGap` when some of them are gone, `invalidParams` for a number that is not there yet.
     pub fn replay(&self, params: &EventReplayParams) -> Result<EventReplayResult, Error> {
         let limit = ccagent_core::page::limit(params.limit)?;
-        let inner = self.lock();
-        let events: Vec<Event> =
-            inner.after(params.since_seq)?.take(limit).map(|entry| entry.event(&self.epoch)).collect();
+        let past = self.lock().after(params.since_seq)?;
+        let events: Vec<Event> = past.take(limit).map(|entry| entry.event(&self.epoch)).collect();
         let next_seq = events.last().map_or(params.since_seq, |event| event.seq);
         Ok(EventReplayResult { events, next_seq })
     }
@@ -216,8 +188,8 @@ impl Inner {
     }
 
     /// Kept events with a greater number.
-    fn after(&self, since: u64) -> Result<impl Iterator<Item = &Arc<Entry>>, Error> {
-        let oldest = self.ring.front().map_or(self.seq + 1, |entry| entry.seq);
+    fn after(&self, since: u64) -> Result<Past, Error> {
+        let oldest = self.seq + 1 - self.ring.len() as u64;
         if since > self.seq {
             return Err(Error::new(
                 Kind::ReplayGap,
@@ -233,7 +205,7 @@ impl Inner {
             .with("oldestSeq", oldest));
         }
         let skip = usize::try_from(since + 1 - oldest).unwrap_or(usize::MAX);
-        Ok(self.ring.iter().skip(skip))
+        Ok(self.ring.past(skip))
     }
 }
 
@@ -258,7 +230,8 @@ impl Subscriber {
 #[derive(Debug)]
 pub struct EventStream {
     first: Option<Marker>,
-    missed: VecDeque<Arc<Entry>>,
+    missed: Past,
+    wanted: Wanted,
     events: mpsc::Receiver<Arc<Entry>>,
     lag: Arc<Mutex<Option<u64>>>,
     over: bool,
@@ -271,7 +244,7 @@ impl EventStream {
         if let Some(first) = self.first.take() {
             return Some(EventItem::Marker(first));
         }
-        if let Some(missed) = self.missed.pop_front() {
+        if let Some(missed) = self.missed.find(|entry| self.wanted.has(entry)) {
             return Some(EventItem::Event(missed.event(&self.epoch)));
         }
         if let Some(entry) = self.events.recv().await {
@@ -317,6 +290,8 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
+    use ccagent_core::cx::About;
+
     use super::*;
 
     fn hub(ring: usize, subscriber: usize) -> Hub {
@@ -386,5 +361,20 @@ mod tests {
         watch.changed().await;
         drop(watch);
         assert!(hub.lock().waiters.is_empty());
+    }
+    /// I8: subscriptions that ended leave nothing behind where no event tells of them, and naming a topic a thousand
+    /// times costs as much as once.
+    #[test]
+    fn what_is_kept_of_subscribers_is_bounded() {
+        let hub = hub(2, 2);
+        for _ in 0..10 {
+            let topics = Some([Topic::Mail, Topic::Task].repeat(1000));
+            let params = EventSubscribeParams { topics, ..EventSubscribeParams::default() };
+            hub.subscribe(Wanted { params, ..Wanted::default() }, Vec::new()).unwrap();
+        }
+        let inner = hub.lock();
+        assert_eq!(inner.subscribers.len(), 1);
+        let topics = inner.subscribers[0].wanted.params.topics.clone();
+        assert_eq!(topics, Some(vec![Topic::Task, Topic::Mail]));
     }
 }

@@ -136,5 +136,5 @@ pub const KEYS: &[Key] = &[
     key("output.task", "5GiB", Shape::Bytes, "output kept of a task"),
     key("output.total", "20GiB", Shape::Bytes, "output kept of all tasks together"),
     key("output.rate", "0", Shape::Bytes, "output of a task a second, above which it is dropped; 0 is none"),
-    key("event.ring", "8192", Shape::Count, "events kept for replay"),
+    key("event.ring", "65536", Shape::Count, "events kept for replay"),
 ];
