@@ -1,5 +1,7 @@
 //! The program `ccagentd`.
 
+mod heap;
+
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -57,6 +59,7 @@ enum LogFormat {
 }
 
 fn main() -> ExitCode {
+    heap::share();
     let args = Args::parse();
     let ready_fd = args.ready_fd;
     match run(args) {

@@ -1,5 +1,7 @@
 //! Everything that can happen to the core.
 
+use std::sync::Arc;
+
 use ccagent_proto::method::Request;
 use ccagent_proto::task::Exit;
 use ccagent_proto::{MessageId, TaskId};
@@ -40,7 +42,7 @@ pub struct Ended {
     /// Whether output was dropped at a limit.
     pub output_truncated: bool,
     /// The end of its output, for the notice.
-    pub tail: Option<Box<str>>,
+    pub tail: Option<Arc<str>>,
     /// Whether the memory limit ended it.
     pub oom: bool,
 }

@@ -3,6 +3,7 @@
 pub mod envelope;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
 use ccagent_proto::notification as wire;
@@ -18,7 +19,7 @@ use crate::page;
 use crate::record::Record;
 use crate::session::mailbox;
 use crate::table::Stored;
-use crate::task::{Row as Task, State};
+use crate::task::{Row as Task, State, view};
 
 /// A notification as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,15 +34,16 @@ pub struct Row {
     pub session: SessionId,
     /// How the run ended.
     pub status: TaskStatus,
+    /// The session whose task it was, where that is another one: its directory has the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<SessionId>,
     /// A sentence that names the agent and its end.
-    pub summary: String,
-    /// Where the output is.
-    pub output_file: String,
+    pub summary: Box<str>,
     /// Bytes of output.
     pub output_bytes: u64,
     /// The end of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Box<str>>,
+    pub result: Option<Arc<str>>,
     /// How long the run took.
     pub duration_ms: Millis,
     /// When it was queued.
@@ -79,8 +81,8 @@ impl Core {
             attempt: task.attempt,
             session: session.clone(),
             status: outcome.status(),
-            summary: summary(task, outcome.status()),
-            output_file: task.output_file(&self.limits.state_dir),
+            owner: moved.then(|| task.session.clone()),
+            summary: summary(task, outcome.status()).into(),
             output_bytes: task.output_bytes,
             result: task
                 .tail
@@ -201,7 +203,10 @@ impl Core {
     pub(crate) fn rehome(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
         let ids: Vec<NotificationId> = self.notifications_of(session).map(|row| row.id).collect();
         for id in ids {
-            self.notifications.update(cx, &id, |row| row.session = SessionId::main());
+            self.notifications.update(cx, &id, |row| {
+                row.session = SessionId::main();
+                row.owner.get_or_insert_with(|| session.clone());
+            });
         }
         notices_moved(cx, SessionId::main());
         self.forward(cx, &mailbox(session), &mailbox(&SessionId::main()));
@@ -212,19 +217,21 @@ impl Core {
             Some(_) => wire::NotificationState::Delivered,
             None => wire::NotificationState::Pending,
         };
+        let owner = row.owner.as_ref().unwrap_or(&row.session);
+        let output_file = view::output_file(&self.limits.state_dir, owner, row.task);
         wire::Notification {
             id: row.id,
             task_id: row.task,
             attempt: row.attempt,
             session_id: row.session.clone(),
             status: row.status,
-            summary: row.summary.clone(),
-            output_file: row.output_file.clone(),
+            summary: row.summary.to_string(),
+            output_file: output_file.clone(),
             output_bytes: row.output_bytes,
             result: row.result.as_deref().map(str::to_owned),
             usage: Some(Usage { duration_ms: row.duration_ms, ..Usage::default() }),
             worktree: None,
-            xml: envelope::write(row),
+            xml: envelope::write(row, &output_file),
             created_at: row.created_at,
             state,
         }

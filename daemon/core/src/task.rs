@@ -27,6 +27,7 @@ pub mod stop;
 pub mod view;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ccagent_proto::task::{Exit, Receives, Stdin, StoppedBy, TaskError, TaskKind};
 use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
@@ -173,7 +174,7 @@ pub struct Row {
     pub stop: Option<Stop>,
     /// Who asked for the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped_by: Option<StoppedBy>,
+    pub stopped_by: Option<Box<StoppedBy>>,
     /// The hash of the run's token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Box<str>>,
@@ -203,13 +204,13 @@ pub struct Row {
     pub output_truncated: bool,
     /// The end of its output, after its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tail: Option<Box<str>>,
+    pub tail: Option<Arc<str>>,
     /// How its program ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<TaskError>,
+    pub error: Option<Box<TaskError>>,
     /// When something of it was last seen.
     pub active_at: Millis,
     /// When it was created.

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
@@ -13,7 +14,7 @@ const BYTES: u64 = 2048;
 const LINES: usize = 20;
 
 /// The last lines of a file; `None` when it is empty, or can't be read.
-pub(super) fn of(path: &Path) -> Option<Box<str>> {
+pub(super) fn of(path: &Path) -> Option<Arc<str>> {
     let mut file =
         OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path).ok()?;
     let len = file.metadata().ok()?.len();

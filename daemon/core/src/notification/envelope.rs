@@ -26,7 +26,7 @@ use quick_xml::escape::{partial_escape, unescape};
 use super::Row;
 
 /// Writes a notification's envelope. `interrupted` has no word of its own there: it is `failed` (NT-06).
-pub fn write(row: &Row) -> String {
+pub fn write(row: &Row, output_file: &str) -> String {
     let status = match row.status {
         TaskStatus::Completed => "completed",
         TaskStatus::Killed => "killed",
@@ -46,7 +46,7 @@ pub fn write(row: &Row) -> String {
     element("task-id", &row.task.to_string());
     element("status", status);
     element("summary", &row.summary);
-    element("output-file", &row.output_file);
+    element("output-file", output_file);
     if let Some(result) = &row.result {
         element("result", result);
     }
@@ -106,8 +106,8 @@ mod tests {
             attempt: 1,
             session: SessionId::main(),
             status: TaskStatus::Completed,
-            summary: summary.to_owned(),
-            output_file: "/s/output".to_owned(),
+            owner: None,
+            summary: summary.into(),
             output_bytes: 0,
             result: result.map(Into::into),
             duration_ms: 12,
@@ -127,7 +127,7 @@ mod tests {
             <usage>\n  <total_tokens>0</total_tokens>\n  <tool_uses>0</tool_uses>\n  \
             <duration_ms>12</duration_ms>\n</usage>\n\
             </task-notification>";
-        assert_eq!(write(&row("Agent \"a\" completed", Some("fine"))), expected);
+        assert_eq!(write(&row("Agent \"a\" completed", Some("fine")), "/s/output"), expected);
     }
 
     /// NT-05: what is absent is empty or none, values are trimmed, only whole numbers count.
@@ -149,7 +149,7 @@ mod tests {
     /// NT-11: control characters of a program's output make no invalid XML.
     #[test]
     fn control_characters_are_left_out() {
-        let xml = write(&row("a\u{1b}[31mred", Some("one\n\ttwo\u{1}\u{7f}")));
+        let xml = write(&row("a\u{1b}[31mred", Some("one\n\ttwo\u{1}\u{7f}")), "/s/output");
         assert!(!xml.contains(['\u{1b}', '\u{1}', '\u{7f}']));
         assert!(xml.contains("<result>one\n\ttwo</result>"));
     }
@@ -161,7 +161,7 @@ mod tests {
             summary in "[a-z<>&/\" -]{0,40}",
             result in "(</task-notification>|<result>|</result>|&lt;|&|[a-z ]){0,8}",
         ) {
-            let xml = write(&row(&summary, Some(&result)));
+            let xml = write(&row(&summary, Some(&result)), "/s/output");
             prop_assert_eq!(xml.matches("<task-notification>").count(), 1);
             prop_assert_eq!(xml.matches("</task-notification>").count(), 1);
             let parsed = parse(&xml);

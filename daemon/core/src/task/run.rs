@@ -1,6 +1,7 @@
 //! A run's life as the runner reports it, and its end: the one place where a task becomes done.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
 use ccagent_proto::task::{Exit, TaskError};
@@ -21,10 +22,10 @@ const PROGRESS_EVERY: Millis = 1000;
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     outcome: Outcome,
-    error: Option<TaskError>,
+    error: Option<Box<TaskError>>,
     exit: Option<Exit>,
     output: Option<(u64, bool)>,
-    tail: Option<Box<str>>,
+    tail: Option<Arc<str>>,
 }
 
 impl End {
@@ -44,11 +45,11 @@ impl End {
     }
 
     pub(crate) fn failed(error: TaskError) -> Self {
-        Self { error: Some(error), ..Self::new(Outcome::Failed) }
+        Self { error: Some(error.into()), ..Self::new(Outcome::Failed) }
     }
 
     pub(crate) fn interrupted(message: &str) -> Self {
-        Self { error: Some(task_error("interrupted", message)), ..Self::new(Outcome::Interrupted) }
+        Self { error: Some(task_error("interrupted", message).into()), ..Self::new(Outcome::Interrupted) }
     }
 }
 
@@ -167,7 +168,7 @@ impl Core {
         let (outcome, error) = verdict(row, &ended);
         let end = End {
             outcome,
-            error,
+            error: error.map(Box::new),
             exit: Some(ended.exit),
             output: Some((ended.output_bytes, ended.output_truncated)),
             tail: ended.tail,
@@ -250,7 +251,7 @@ impl Core {
             row.acked = foreground;
         });
         self.task_event(cx, id, Topic::Task, "task.ended", json!({}));
-        self.log(cx, id, log_row(outcome, log_error.as_ref()));
+        self.log(cx, id, log_row(outcome, log_error.as_deref()));
         self.member_ended(cx, id);
         if !foreground {
             self.notify(cx, id);

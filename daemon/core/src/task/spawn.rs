@@ -170,7 +170,7 @@ impl Core {
     /// The predecessors, those of them that have not completed, and one that never will.
     #[expect(clippy::type_complexity, reason = "three lists that only `plan` takes apart")]
     fn predecessors(&self, after: &[String]) -> Result<(Vec<TaskId>, Vec<TaskId>, Option<TaskId>), Error> {
-        let (mut ids, mut waits, mut doomed) = (Vec::new(), Vec::new(), None);
+        let (mut ids, mut waits, mut doomed) = (Vec::with_capacity(after.len()), Vec::new(), None);
         for text in after {
             let found = self.find(text).map_err(|error| error.with("path", "after"))?;
             let id = found.id();

@@ -96,12 +96,12 @@ impl Core {
         match (&row.state, &row.stop) {
             (State::Done { .. }, _) => {}
             (State::Queued, _) => {
-                self.tasks.update(cx, id, |row| row.stopped_by = Some(by));
+                self.tasks.update(cx, id, |row| row.stopped_by = Some(Box::new(by)));
                 self.end(cx, id, End::new(Outcome::Killed));
             }
             (State::Parked { .. }, _) => {
                 let end = End::of_parked(row).killed();
-                self.tasks.update(cx, id, |row| row.stopped_by = Some(by));
+                self.tasks.update(cx, id, |row| row.stopped_by = Some(Box::new(by)));
                 self.end(cx, id, end);
             }
             (State::Starting | State::Running { .. } | State::Leaving { .. }, Some(asked)) => {
@@ -119,7 +119,7 @@ impl Core {
             (State::Starting | State::Running { .. } | State::Leaving { .. }, None) => {
                 self.tasks.update(cx, id, |row| {
                     row.stop = Some(Stop { cause, grace_ms });
-                    row.stopped_by = Some(by);
+                    row.stopped_by = Some(Box::new(by));
                 });
                 self.push_stop(cx, id, grace_ms);
                 self.task_event(cx, id, Topic::Task, "task.stopping", json!({ "graceMs": grace_ms }));

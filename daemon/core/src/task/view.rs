@@ -6,7 +6,7 @@ use ccagent_proto::runner::{Runner, RunnerKind};
 use ccagent_proto::task::{
     Progress, Task, TaskError, TaskKind, TaskResult, TaskStatus, Usage, WaitKind, WaitingOn,
 };
-use ccagent_proto::{Millis, TaskId};
+use ccagent_proto::{Millis, SessionId, TaskId};
 use serde_json::json;
 
 use super::{Outcome, Row, State};
@@ -51,12 +51,12 @@ impl Row {
 
     /// The directory of a task's files, below the state directory.
     pub fn directory(&self, state_dir: &str) -> String {
-        format!("{state_dir}/sessions/{}/{}", self.session, self.id)
+        directory(state_dir, &self.session, self.id)
     }
 
     /// Where the output is.
     pub fn output_file(&self, state_dir: &str) -> String {
-        format!("{}/output", self.directory(state_dir))
+        output_file(state_dir, &self.session, self.id)
     }
 
     fn usage(&self, now: Millis) -> Usage {
@@ -170,9 +170,9 @@ impl Core {
             output_truncated,
             receives: row.receives,
             result: row.result(),
-            error: row.error.clone(),
+            error: row.error.as_deref().cloned(),
             exit: row.exit,
-            stopped_by: row.stopped_by.clone(),
+            stopped_by: row.stopped_by.as_deref().cloned(),
             resumable: row.is_done() && row.persist,
             env_names: row.env_names.clone(),
             labels: row.labels.clone(),
@@ -184,6 +184,16 @@ impl Core {
             updated_at: row.updated_at,
         }
     }
+}
+
+/// The directory of a task's files, below the state directory.
+fn directory(state_dir: &str, session: &SessionId, id: TaskId) -> String {
+    format!("{state_dir}/sessions/{session}/{id}")
+}
+
+/// Where a task's output is.
+pub(crate) fn output_file(state_dir: &str, session: &SessionId, id: TaskId) -> String {
+    format!("{}/output", directory(state_dir, session, id))
 }
 
 /// The error of a run that did not end well.
