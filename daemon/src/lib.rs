@@ -137,20 +137,13 @@ pub async fn serve(
 
 /// What the runner needs of the config and the machine.
 fn settings(config: &Config) -> anyhow::Result<Settings> {
-    let cgroup = Delegated::find().filter(|delegated| match delegated.settle() {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::info!(%error, "the cgroup can't be divided: agents get none of their own");
-            false
-        }
-    });
     Ok(Settings {
         shim: shim()?,
         socket: config.socket.clone(),
         state_dir: config.state_dir.clone(),
         output_rate: config.bytes("output.rate"),
         open_files: raise_open_files(),
-        cgroup,
+        cgroup: Delegated::find(),
     })
 }
 

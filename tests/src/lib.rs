@@ -24,6 +24,7 @@ pub mod process;
 pub mod programs;
 pub mod raw;
 pub mod skip;
+pub mod systemd;
 
 pub use conn::Conn;
 pub use daemon::{Builder, Daemon, Home};

@@ -23,6 +23,7 @@ mod all {
     mod spawn;
     mod stop;
     mod store;
+    mod systemd;
     mod task;
     mod team;
 }

@@ -1,5 +1,5 @@
 //! cgroups v2, where the service manager delegated one to us: each agent in a group of its own, that can be killed
-//! as a whole and limited in memory. Without one, process trees and rlimits do the work.
+//! as a whole and, where the controller is there, limited in memory. Without one, process trees and rlimits do the work.
 
 use std::fs;
 use std::io;
@@ -9,6 +9,8 @@ use ccagent_proto::TaskId;
 
 /// The group that the daemon itself lives in; the unit's `DelegateSubgroup=` has the same name.
 const LEAF: &str = "supervisor";
+/// What the unit says in the environment: a user's service manager leaves no other mark of what it delegated.
+const DELEGATED: &str = "CCAGENT_DELEGATED";
 
 /// A cgroup below which we may make groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,38 +18,47 @@ pub struct Delegated {
     root: PathBuf,
 }
 
+/// An attempt's own group.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Its directory.
+    pub(super) path: PathBuf,
+    /// Whether it has the memory limit.
+    pub(super) limits_memory: bool,
+}
+
 impl Delegated {
-    /// Finds the cgroup that is ours to divide: systemd marks a delegated one with `user.delegate`, and makes it
-    /// writable. It is our own, or the one above where systemd started us in the leaf already (`DelegateSubgroup=`).
+    /// Finds the cgroup that is ours to divide.
     pub fn find() -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-        root(&Path::new(mount).join(path), is_delegated).map(|root| Self { root })
+        let told = std::env::var_os(DELEGATED).is_some();
+        let (root, leaf) = root(&Path::new(mount).join(path), told, is_marked)?;
+        let delegated = Self { root };
+        if leaf {
+            delegated.hand_down();
+        }
+        Some(delegated)
     }
 
-    /// Moves this daemon into a leaf, so that the group may hand controllers down.
-    pub fn settle(&self) -> io::Result<()> {
-        let leaf = self.root.join(LEAF);
-        make(&leaf)?;
-        fs::write(leaf.join("cgroup.procs"), "0")?;
+    /// Lets agents have limits. Only from a leaf: a group that hands controllers down takes no process, and a service
+    /// manager that would start the next daemon in it (systemd before 254) could not.
+    fn hand_down(&self) {
         for controller in ["+memory", "+pids"] {
             if let Err(error) = fs::write(self.root.join("cgroup.subtree_control"), controller) {
                 tracing::info!(controller, %error, "the controller is not available to agents");
             }
         }
-        Ok(())
     }
 
-    /// Makes an attempt's group, with its memory limit where there is one.
-    pub(super) fn group(&self, task: TaskId, attempt: u32, memory: u64) -> io::Result<PathBuf> {
-        let group = self.path(task, attempt);
-        make(&group)?;
-        if memory > 0 {
-            fs::write(group.join("memory.max"), memory.to_string())?;
-        }
-        Ok(group)
+    /// Makes an attempt's group, with its memory limit where there is one and the controller is there.
+    pub(super) fn group(&self, task: TaskId, attempt: u32, memory: u64) -> io::Result<Group> {
+        let path = self.path(task, attempt);
+        make(&path)?;
+        let limits_memory = memory > 0 && fs::write(path.join("memory.max"), memory.to_string()).is_ok();
+        Ok(Group { path, limits_memory })
     }
 
     /// Removes an attempt's group after its end.
@@ -86,16 +97,19 @@ impl Delegated {
     }
 }
 
-/// The delegated group among our own and, where ours is the leaf that the daemon lives in, the one above.
-fn root(own: &Path, is_delegated: impl Fn(&Path) -> bool) -> Option<PathBuf> {
-    if is_delegated(own) {
-        return Some(own.to_owned());
+/// The group that is ours to divide, and whether we live in a leaf below it. It is the one above the leaf that a
+/// service manager made for us (`DelegateSubgroup=`), a service's that `told` us so, or one that is marked.
+fn root(own: &Path, told: bool, is_marked: impl Fn(&Path) -> bool) -> Option<(PathBuf, bool)> {
+    let is_service = |group: &Path| group.extension().is_some_and(|kind| kind == "service");
+    let is_ours = |group: &Path| (told && is_service(group)) || is_marked(group);
+    match own.parent() {
+        Some(above) if own.file_name()? == LEAF && is_ours(above) => Some((above.to_owned(), true)),
+        _ => is_ours(own).then(|| (own.to_owned(), false)),
     }
-    let above = own.parent().filter(|_| own.file_name().is_some_and(|name| name == LEAF))?;
-    is_delegated(above).then(|| above.to_owned())
 }
 
-fn is_delegated(group: &Path) -> bool {
+/// systemd's own mark: the system's manager leaves it, a user's does not.
+fn is_marked(group: &Path) -> bool {
     ["user.delegate", "trusted.delegate"]
         .iter()
         .any(|name| rustix::fs::getxattr(group, *name, &mut [0_u8; 1][..]).is_ok())
@@ -112,16 +126,21 @@ fn make(group: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// SP-24, SV-07: whether the service manager starts us in the unit's own group or in the leaf below it, the group
-    /// that is divided is the unit's.
+    /// SP-24, SV-07: whether the service manager starts us in the unit's own group or in the leaf below it, and whether
+    /// it marks what it delegated or the unit says it, the group that is divided is the unit's.
     #[test]
     fn the_delegated_group_is_found_from_its_leaf_too() {
         let unit = Path::new("/sys/fs/cgroup/app.slice/ccagentd.service");
-        let delegated = |path: &Path| path == unit;
-        assert_eq!(root(unit, delegated).as_deref(), Some(unit));
-        assert_eq!(root(&unit.join("supervisor"), delegated).as_deref(), Some(unit));
-        assert_eq!(root(&unit.join("another"), delegated), None);
-        assert_eq!(root(&unit.join("supervisor/supervisor"), delegated), None);
-        assert_eq!(root(Path::new("/"), delegated), None);
+        let leaf = unit.join("supervisor");
+        for told in [true, false] {
+            let marked = |path: &Path| !told && path == unit;
+            assert_eq!(root(unit, told, marked), Some((unit.to_owned(), false)));
+            assert_eq!(root(&leaf, told, marked), Some((unit.to_owned(), true)));
+            assert_eq!(root(&unit.join("another"), told, marked), None);
+            assert_eq!(root(&leaf.join("supervisor"), told, marked), None);
+            assert_eq!(root(Path::new("/user.slice/session-1.scope"), told, marked), None);
+            assert_eq!(root(Path::new("/"), told, marked), None);
+        }
+        assert_eq!(root(unit, false, |_| false), None);
     }
 }

@@ -128,8 +128,9 @@ fn spec(inner: &Inner, start: &Start, launch: Launch, dir: PathBuf) -> StartSpec
         append_output: start.attempt > 1,
         max_output_bytes: start.budget.output,
         output_rate: inner.settings.output_rate,
-        max_memory_bytes: (memory > 0 && group.is_none()).then_some(memory),
+        max_memory_bytes: (memory > 0 && !group.as_ref().is_some_and(|group| group.limits_memory))
+            .then_some(memory),
         open_files: inner.settings.open_files,
-        cgroup: group,
+        cgroup: group.map(|group| group.path),
     }
 }
