@@ -94,6 +94,10 @@ impl Core {
                 self.disconnected(cx, conn);
                 Ok(None)
             }
+            Input::ReturnMail(conn, ids) => {
+                self.mailbox_return(cx, conn, ids);
+                Ok(None)
+            }
             Input::Runner(event) => {
                 self.runner_event(cx, event);
                 Ok(None)

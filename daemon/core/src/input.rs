@@ -18,6 +18,8 @@ pub enum Input {
     Call(Caller, Request),
     /// A connection ended: what it was handed comes back, what it waited for goes to the background.
     Disconnected(u64),
+    /// Messages that a connection was handed and that never reached it: the next reader gets them.
+    ReturnMail(u64, Vec<MessageId>),
     /// A runner reports.
     Runner(RunnerEvent),
     /// An archived task that a call needs, as the edge read it from the store.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pending → processing (handed out to a connection) → acknowledged: out of memory, into the archive
-//!    ▲            │ the connection ends
+//!    ▲            │ the connection ends, or never got it
 //!    └────────────┘
 //! ```
 //!
@@ -335,12 +335,20 @@ impl Core {
 
     /// Takes back what a connection was handed and did not acknowledge.
     pub(crate) fn take_back(&mut self, cx: &mut Cx<'_>, conn: u64) {
-        let ids: Vec<MessageId> =
-            self.live.handed.iter().filter(|(_, holder)| **holder == conn).map(|(id, _)| *id).collect();
+        let held = self.live.handed.iter().filter(|(_, holder)| **holder == conn);
+        let ids = held.map(|(id, _)| *id).collect();
+        self.mailbox_return(cx, conn, ids);
+    }
+
+    /// Puts messages that a connection holds back to their places: its other messages, and those that it does not
+    /// hold any more, stay as they are.
+    pub(crate) fn mailbox_return(&mut self, cx: &mut Cx<'_>, conn: u64, ids: Vec<MessageId>) {
         let mut boxes: BTreeSet<Arc<str>> = BTreeSet::new();
         for id in ids {
-            self.live.handed.remove(&id);
-            boxes.extend(self.messages.get(&id).map(|row| row.mailbox.clone()));
+            if self.live.handed.get(&id) == Some(&conn) {
+                self.live.handed.remove(&id);
+                boxes.extend(self.messages.get(&id).map(|row| row.mailbox.clone()));
+            }
         }
         for mailbox in boxes {
             let about = About { mailbox: Some(mailbox), ..About::default() };

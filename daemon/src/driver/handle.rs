@@ -7,7 +7,7 @@ use ccagent_core::{Caller, Core, Input, RunnerEvent};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
-use ccagent_proto::{Error, Kind, Millis, TaskId};
+use ccagent_proto::{Error, Kind, MessageId, Millis, TaskId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Message;
@@ -136,6 +136,11 @@ impl Handle {
         self.tell(Input::Disconnected(conn)).await;
     }
 
+    /// Gives back messages that a connection was handed and that never reached it.
+    pub async fn mailbox_return(&self, conn: u64, ids: Vec<MessageId>) {
+        self.tell(Input::ReturnMail(conn, ids)).await;
+    }
+
     /// A runner reports.
     pub async fn report(&self, event: RunnerEvent) {
         self.tell(Input::Runner(event)).await;
@@ -154,7 +159,7 @@ impl Handle {
         self.archive.sweep_mail(self).await
     }
 
-    pub(super) async fn forget_mail(&self, read: Vec<(String, ccagent_proto::MessageId)>) {
+    pub(super) async fn forget_mail(&self, read: Vec<(String, MessageId)>) {
         self.tell(Input::ForgetMail(read)).await;
     }
 

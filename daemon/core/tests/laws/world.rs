@@ -41,6 +41,7 @@ impl Ids for Rising {
 enum Shown {
     Step(&'static str),
     Gone(u64),
+    Returned(u64),
     Thaw(String),
     Runner(RunnerEvent),
     Call(Who, Box<Request>, Result<(), String>),
@@ -144,7 +145,8 @@ impl World {
         match self.random.below(1000) {
             0..=7 => self.crash(),
             8..=80 => self.time_passes(),
-            81..=110 => self.disconnect(),
+            81..=105 => self.disconnect(),
+            106..=110 => self.return_mail(),
             111..=112 => self.apply(Shown::Step("closing"), Input::Closing),
             113..=330 => self.report(),
             331..=480 => self.processes.step(&self.random),
@@ -181,6 +183,13 @@ impl World {
         let gone = self.callers.remove(place);
         self.apply(Shown::Gone(gone.conn), Input::Disconnected(gone.conn));
         self.connect();
+    }
+
+    /// A connection never got some of what it was handed.
+    fn return_mail(&mut self) {
+        let conn = self.callers[self.random.below(self.callers.len())].conn;
+        let messages = self.known.messages.iter().filter(|_| self.random.percent(50)).copied().collect();
+        self.apply(Shown::Returned(conn), Input::ReturnMail(conn, messages));
     }
 
     fn connect(&mut self) {

@@ -66,6 +66,29 @@ fn a_message_goes_from_pending_to_processed() {
     assert!(read(&mut desk, &near).is_empty());
 }
 
+/// A9, MB-12: what never reached its reader is given back alone, to its place, and by its holder only.
+#[test]
+fn undelivered_mail_goes_back_to_its_place() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(named("ann"));
+    for _ in 0..3 {
+        desk.ok::<MessageSend>(&person(), to("ann"));
+    }
+    let (near, other) = (agent(task), Caller { conn: 51, ..agent(task) });
+    let ids = poll(&mut desk, &near);
+    desk.input(Input::ReturnMail(other.conn, ids.clone()));
+    assert!(desk.events().is_empty() && poll(&mut desk, &other).is_empty());
+    assert_eq!(ack(&mut desk, &near, vec![ids[2]]), 1);
+    let written = desk.writes.len();
+    desk.input(Input::ReturnMail(near.conn, vec![ids[2], ids[0], MessageId(77)]));
+    assert_eq!((desk.events(), desk.writes.len()), (vec!["mail.returned"], written));
+    let states: Vec<_> = read(&mut desk, &near).iter().map(|message| message.state).collect();
+    assert_eq!(states, [MessageState::Pending, MessageState::Processing]);
+    assert_eq!(poll(&mut desk, &other), [ids[0]]);
+    desk.input(Input::ReturnMail(near.conn, vec![ids[1], ids[0]]));
+    assert_eq!((poll(&mut desk, &near), poll(&mut desk, &other)), (vec![ids[1]], vec![]));
+}
+
 /// A6: a large text is stored beside the message, and not kept in memory.
 #[test]
 fn a_large_text_is_stored_apart() {
