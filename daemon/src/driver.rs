@@ -262,18 +262,20 @@ impl<H: Hands> Driver<H> {
             Effect::Stop { task, attempt, grace_ms } => self.hands.stop(task, attempt, grace_ms),
             Effect::Log { task, session, row } => self.hands.log(directory(&session, task), row),
             Effect::RemoveFiles { task, session } => self.hands.remove_files(directory(&session, task)),
+            Effect::Over(who) => self.hub.end_of(&who),
             Effect::Forget { vault } => self.hands.forget(vault),
         }
     }
 }
 
-/// What a subscriber gets: mail only of its own mailbox, where it is no operator.
+/// What a subscriber gets: mail only of its own mailbox, where it is no operator. One that is not who it was is
+/// refused.
 fn wanted(core: &Core, caller: &Caller, params: EventSubscribeParams) -> Result<Wanted, Error> {
     let mail = match caller.who {
         Who::Operator => None,
         Who::Agent(_) | Who::Member { .. } => Some(core.address(caller, None, None)?.mailbox),
     };
-    Ok(Wanted { params, mail })
+    Ok(Wanted { params, mail, who: Some(caller.who.clone()) })
 }
 
 /// The live tasks that a subscription is about, as far as its caller may see them.

@@ -8,6 +8,7 @@ mod ring;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use ccagent_core::Who;
 use ccagent_core::effect::Happened;
 use ccagent_proto::event::{
     Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker, Topic,
@@ -63,6 +64,8 @@ pub struct Wanted {
     pub params: EventSubscribeParams,
     /// The only mailbox whose mail it hears of; any where there is none.
     pub mail: Option<Arc<str>>,
+    /// In whose name it is: it ends with that identity.
+    pub who: Option<Who>,
 }
 
 impl Wanted {
@@ -156,6 +159,11 @@ impl Hub {
             Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
         let epoch = self.epoch.clone();
         Ok(EventStream { first: Some(first), missed, wanted, events, lag, over: false, epoch })
+    }
+
+    /// Ends the subscriptions that an identity opened; what was published before still reaches them.
+    pub(crate) fn end_of(&self, who: &Who) {
+        self.lock().subscribers.retain(|subscriber| subscriber.wanted.who.as_ref() != Some(who));
     }
 
     /// Gives past events again.

@@ -3,6 +3,7 @@
 use ccagent_proto::event::Topic;
 use ccagent_proto::{Millis, SessionId, TaskId};
 
+use crate::caller::Who;
 use crate::cx::About;
 use crate::task::Budget;
 
@@ -90,6 +91,8 @@ pub enum Effect {
         /// Its session.
         session: SessionId,
     },
+    /// An identity is over: what was opened in its name ends. May be lost: connections are gone with their daemon.
+    Over(Who),
     /// Environment values that nobody needs any more.
     Forget {
         /// Where they are kept.

@@ -193,12 +193,16 @@ impl Core {
     }
 
     /// The mailbox that a call means: the caller's own, or for an operator the one that it names.
+    ///
+    /// # Errors
+    /// `noMember` where there is none; `notAuthorised` for another's, and for a caller that is not who it was.
     pub fn address(
         &self,
         caller: &Caller,
         team: Option<&str>,
         agent: Option<&str>,
     ) -> Result<Address, Error> {
+        self.holds(caller)?;
         let Some(agent) = agent else {
             return self.own_address(caller);
         };

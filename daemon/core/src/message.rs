@@ -268,8 +268,9 @@ impl Core {
     /// The sender's name on a message that leaves the daemon.
     ///
     /// # Errors
-    /// `notAuthorised` for members: they write inside their team.
+    /// `notAuthorised` for members: they write inside their team; and for an agent whose run is over.
     pub fn sender_abroad(&self, caller: &Caller) -> Result<Box<str>, Error> {
+        self.holds(caller)?;
         match caller.who {
             Who::Operator | Who::Agent(_) => Ok(self.sender(caller, None)),
             Who::Member { .. } => Err(self.refusal(caller, "a message out of the daemon", "operator")),

@@ -36,13 +36,15 @@ impl Core {
     }
 
     /// Whether an identity still holds: an agent while its run lasts, a member while its connection is the one that
-    /// joined under the name (A14). Joining itself needs only the token.
-    fn holds(&self, caller: &Caller, request: &Request) -> Result<(), Error> {
+    /// joined under the name (A14). Whatever is done in a caller's name asks this first.
+    ///
+    /// # Errors
+    /// `notAuthorised` for an agent, `noMember` for a member.
+    pub fn holds(&self, caller: &Caller) -> Result<(), Error> {
         match &caller.who {
             Who::Operator => Ok(()),
             Who::Agent(id) if self.tasks.get(id).is_some_and(Task::holds_slot) => Ok(()),
             Who::Agent(_) => Err(self.refusal(caller, "a call of an agent whose run is over", "operator")),
-            Who::Member { .. } if matches!(request, Request::TeamJoin(_)) => Ok(()),
             Who::Member { team, name } => {
                 let seat = self.live.present.get(&(team.clone(), name.clone()));
                 if seat.is_some_and(|seen| seen.conn == Some(caller.conn)) {
@@ -56,7 +58,11 @@ impl Core {
 
     /// Whether the caller is who it was, and may make this call at all; the rest depends on what it touches.
     pub(crate) fn admit(&self, caller: &Caller, request: &Request) -> Result<(), Error> {
-        self.holds(caller, request)?;
+        // A member that lost its seat may join again: that needs only the token.
+        let joins = matches!((&caller.who, request), (Who::Member { .. }, Request::TeamJoin(_)));
+        if !joins {
+            self.holds(caller)?;
+        }
         match request {
             Request::SessionOpen(_)
             | Request::SessionList(_)
@@ -125,13 +131,14 @@ impl Core {
         own_team || self.task_of(caller).is_some_and(|own| own == row.id || self.is_below(row, own))
     }
 
-    /// Refuses a caller that may not read a task.
+    /// Refuses a caller that may not read a task, or is not who it was.
     pub fn needs_sight(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
+        self.holds(caller)?;
         if self.may_see(caller, row) { Ok(()) } else { Err(self.refusal(caller, "this task", "operator")) }
     }
 
     /// Refuses a caller that may not stop, write to, resume or remove a task.
-    pub fn may_steer(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
+    pub(crate) fn may_steer(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
         let team = match &caller.who {
             Who::Operator => return Ok(()),
             Who::Member { team, .. } if self.role(caller) == Role::Lead => {
@@ -146,8 +153,9 @@ impl Core {
     /// Finds a live or held task that a caller may steer.
     ///
     /// # Errors
-    /// As `find`, and `notAuthorised`.
+    /// As `find`; `notAuthorised`, `noMember`.
     pub fn steered(&self, caller: &Caller, text: &str) -> Result<&Task, Error> {
+        self.holds(caller)?;
         let row = self.task(text)?;
         self.may_steer(caller, row)?;
         Ok(row)

@@ -260,8 +260,12 @@ impl Core {
                 self.stop(cx, id, Cause::Stop, self.limits.grace_ms, by_deletion());
             }
         }
-        self.live.present.retain(|(team, _), _| **team != *name);
         team_event(cx, name, "team.deleted", json!({}));
+        for member in &row.members {
+            if let Some(seen) = self.live.present.remove(&key(name, &member.name)) {
+                join::seat_lost(cx, name, &member.name, seen);
+            }
+        }
     }
 
     /// Whether a caller may add a member to a team.

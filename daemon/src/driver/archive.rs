@@ -140,6 +140,9 @@ impl Archive {
         let Some(after) = params.cursor.as_deref().and_then(|cursor| cursor.strip_prefix(PAST)) else {
             return Ok(None);
         };
+        // The core is not called for it.
+        let asker = caller.clone();
+        handle.ask(move |core, _| core.holds(&asker)).await??;
         let after = Some(after.to_owned()).filter(|id| !id.is_empty());
         let room = page::limit(params.limit)?;
         self.list(caller, params, after, room, handle).await.map(|list| Some(Response::TaskList(list)))
@@ -254,7 +257,7 @@ impl Archive {
                 }
             }
             let (params, asker) = (params.clone(), caller.clone());
-            let views = handle.ask(move |core, now| core.past_views(&asker, &params, &pasts, now)).await?;
+            let views = handle.ask(move |core, now| core.past_views(&asker, &params, &pasts, now)).await??;
             for view in views {
                 if tasks.len() == room {
                     let last = tasks.last().map(|task| task.id.to_string()).unwrap_or_default();

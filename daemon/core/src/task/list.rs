@@ -54,19 +54,21 @@ impl Core {
     }
 
     /// Views of archived rows that a caller may see and that match.
+    ///
+    /// # Errors
+    /// `notAuthorised` or `noMember` for a caller that is not who it was.
     pub fn past_views(
         &self,
         caller: &Caller,
         params: &TaskListParams,
         rows: &[Row],
         now: Millis,
-    ) -> Vec<Task> {
+    ) -> Result<Vec<Task>, Error> {
+        self.holds(caller)?;
         let parent =
             params.parent_id.as_deref().and_then(|text| self.find(text).ok()).map(super::resolve::Found::id);
-        rows.iter()
-            .filter(|row| self.may_see(caller, row) && matches(row, parent, params))
-            .map(|row| self.view_row(row, now))
-            .collect()
+        let seen = rows.iter().filter(|row| self.may_see(caller, row) && matches(row, parent, params));
+        Ok(seen.map(|row| self.view_row(row, now)).collect())
     }
 
     /// Every task that has not ended, those of which no record is kept among them.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::view::task_error;
 use super::{Cause, Outcome, Row, State};
+use crate::caller::Who;
 use crate::core::Core;
 use crate::cx::{About, Cx};
 use crate::effect::Effect;
@@ -198,6 +199,7 @@ impl Core {
             }
         });
         self.task_event(cx, id, Topic::Task, "task.status", json!({ "waitingOn": "children" }));
+        cx.effects.push(Effect::Over(Who::Agent(id)));
         self.start_queued(cx);
     }
 
@@ -259,6 +261,7 @@ impl Core {
         let data = json!({ "status": outcome.status() });
         self.task_event(cx, id, Topic::Sdk, "task_updated", data.clone());
         self.task_event(cx, id, Topic::Sdk, "task_completed", data);
+        cx.effects.push(Effect::Over(Who::Agent(id)));
     }
 
     pub(crate) fn push_stop(&self, cx: &mut Cx<'_>, id: TaskId, grace_ms: Millis) {

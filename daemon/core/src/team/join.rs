@@ -10,6 +10,7 @@ use super::{MEMBERS_MOST, Member, Seen, check_agent_name, key, no_member, team_e
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
+use crate::effect::Effect;
 use crate::task::spawn::name_taken;
 use crate::task::token_hash;
 
@@ -132,7 +133,9 @@ impl Core {
 
     /// Ends what a member's connection and token are good for.
     pub(super) fn unseat(&mut self, cx: &mut Cx<'_>, team: &str, name: &str) {
-        self.live.present.remove(&key(team, name));
+        if let Some(seen) = self.live.present.remove(&key(team, name)) {
+            seat_lost(cx, team, name, seen);
+        }
         self.change_member(cx, team, name, |member, _| member.token = None);
     }
 
@@ -176,5 +179,12 @@ impl Core {
             }
             Who::Operator => Err(no_member()),
         }
+    }
+}
+
+/// What a member's connection opened in its name ends with its seat.
+pub(super) fn seat_lost(cx: &mut Cx<'_>, team: &str, name: &str, seen: Seen) {
+    if seen.conn.is_some() {
+        cx.effects.push(Effect::Over(Who::Member { team: team.into(), name: name.into() }));
     }
 }

@@ -319,6 +319,7 @@ impl World {
                 Effect::Event(_)
                 | Effect::Log { .. }
                 | Effect::RemoveFiles { .. }
+                | Effect::Over(_)
                 | Effect::Forget { .. } => {}
             }
             if self.random.percent(20) {

@@ -1,14 +1,14 @@
 //! The table of roles, row by row: what is not allowed is refused by name, and changes nothing.
 
-use ccagent_core::Caller;
+use ccagent_core::{Caller, Effect, Input, Who};
 use ccagent_proto::daemon::Role;
-use ccagent_proto::method::{AgentSpawn, Request, TaskList};
+use ccagent_proto::method::{AgentSpawn, Request, TaskList, TeamCreate, TeamDelete, TeamJoin, TeamLeave};
 use ccagent_proto::task::{
     TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
 };
 use ccagent_proto::task::{TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams};
-use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams};
-use ccagent_proto::{Kind, TaskId, notification, session};
+use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
+use ccagent_proto::{Empty, Kind, TaskId, notification, session};
 
 use crate::desk::{Desk, agent, background, member, person, teammate};
 use crate::message::{team, to};
@@ -216,4 +216,74 @@ fn only_a_lead_or_a_person_steers_a_member() {
             }
         }
     }
+}
+
+/// Everything that the edge asks of the core in a caller's name is refused.
+fn check_over(desk: &Desk, stale: &Caller, task: TaskId, kind: Kind) {
+    let core = &desk.core;
+    let row = core.live().find(|row| row.id == task).unwrap();
+    let list = TaskListParams::default();
+    let refusals = [
+        core.steered(stale, &id(task)).err(),
+        core.needs_sight(stale, row).err(),
+        core.past_views(stale, &list, std::slice::from_ref(row), desk.now).err(),
+        core.address(stale, None, None).err(),
+        core.sender_abroad(stale).err(),
+    ];
+    let kinds = refusals.map(|refusal| refusal.map(|error| error.kind));
+    assert_eq!(kinds, [Some(kind); 5], "{stale:?}");
+}
+
+/// The identities that the last input said are over.
+fn over(desk: &Desk) -> Vec<&Who> {
+    let over = desk.effects.iter().filter_map(|effect| match effect {
+        Effect::Over(who) => Some(who),
+        _ => None,
+    });
+    over.collect()
+}
+
+/// A14, I11: who was lead of a deleted team is nobody in the next one of that name, whatever is asked for it.
+#[test]
+fn a_lead_of_a_deleted_team_is_nobody_in_the_next() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["ann"]);
+    let stale = member(10, "red", "lead");
+    desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "red".into(), force: Some(true) });
+    assert_eq!(over(&desk).len(), 2);
+    assert!(over(&desk).contains(&&stale.who));
+    let (name, lead_name) = (Some("red".into()), Some("lead".into()));
+    desk.ok::<TeamCreate>(&person(), TeamCreateParams { name, lead_name, ..TeamCreateParams::default() });
+    let join = TeamJoinParams { team_name: "red".into(), name: "lead".into(), ..TeamJoinParams::default() };
+    desk.ok::<TeamJoin>(&Caller::operator(30), join);
+    let task = desk.spawn(teammate("red", "ann"));
+    check_over(&desk, &stale, task, Kind::NoMember);
+    assert!(desk.core.steered(&member(30, "red", "lead"), &id(task)).is_ok());
+}
+
+/// A14: a seat is over once it was left, and not because another connection ended.
+#[test]
+fn a_seat_is_over_once_it_was_left() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &["ann"]);
+    let task = desk.spawn(teammate("red", "bob"));
+    let ann = member(11, "red", "ann");
+    desk.input(Input::Disconnected(10));
+    assert!(desk.core.needs_sight(&ann, desk.core.live().next().unwrap()).is_ok());
+    desk.ok::<TeamLeave>(&ann, Empty {});
+    assert_eq!(over(&desk), [&ann.who]);
+    check_over(&desk, &ann, task, Kind::NoMember);
+}
+
+/// A14, I11: an agent whose run is over is nobody any more, also while it waits for the agents that it spawned.
+#[test]
+fn an_agent_whose_run_is_over_is_nobody() {
+    let mut desk = Desk::new();
+    let own = desk.spawn(background());
+    let caller = agent(own);
+    let child = desk.ok::<AgentSpawn>(&caller, background()).task_id;
+    assert!(desk.core.steered(&caller, &id(child)).is_ok());
+    desk.exited(own, 0);
+    assert_eq!(over(&desk), [&caller.who]);
+    check_over(&desk, &caller, child, Kind::NotAuthorised);
 }

@@ -186,3 +186,58 @@ async fn a_member_hears_of_its_own_mail_only() {
         assert_eq!(message["params"]["result"]["data"]["name"], "ann", "{message}");
     }
 }
+
+/// A14, I11: a connection whose seat is gone steers nothing, reads nothing and hears nothing of the next team of that
+/// name; what it had subscribed to ends.
+#[tokio::test]
+async fn a_lost_seat_takes_all_rights_along() {
+    let mut world = World::new();
+    let (mut operator, mut lead) = (world.client(), world.client());
+    let seat = json!({"teamName": "t", "name": "team-lead"});
+    result(&operator.ask(&call(1, "team.create", json!({"name": "t"}))).await);
+    result(&lead.ask(&call(1, "team.join", seat.clone())).await);
+    lead.ask(&call(2, "event.subscribe", json!({}))).await;
+    assert_eq!(lead.next().await.unwrap()["params"]["result"]["type"], "snapshot");
+
+    result(&operator.ask(&call(2, "team.delete", json!({"name": "t", "force": true}))).await);
+    result(&operator.ask(&call(3, "team.create", json!({"name": "t"}))).await);
+    result(&world.client().ask(&call(1, "team.join", seat)).await);
+    let member = spawn(4, json!({"teamName": "t", "name": "new", "runInBackground": true}));
+    let start = world.running(&mut operator, &member).await;
+    lead.send(&call(3, "task.write", json!({"taskId": start.task, "text": "x"}))).await;
+    lead.send(&call(4, "task.resize", json!({"taskId": start.task, "cols": 1, "rows": 1}))).await;
+    lead.send(&call(5, "event.subscribe", json!({}))).await;
+    lead.send(&call(6, "task.list", json!({"cursor": "past:"}))).await;
+
+    // The connection is at its end once its subscriptions are.
+    lead.half_close().await;
+    let mut refused = Vec::new();
+    while let Some(message) = lead.next().await {
+        if message.get("id").is_some() {
+            refused.push(error(&message).1);
+        } else {
+            // The last that it hears is the end of its own team.
+            assert_eq!(message["params"]["result"]["type"], "team.deleted", "{message}");
+        }
+    }
+    assert_eq!(refused, [1404; 4]);
+}
+
+/// A14: events that an agent's token opened end with the agent's run.
+#[tokio::test]
+async fn an_agents_events_end_with_its_run() {
+    let mut world = World::new();
+    let mut operator = world.client();
+    let start = world.running(&mut operator, &spawn(1, json!({"runInBackground": true}))).await;
+    let mut agent = world.client();
+    let hello = json!({"protocolVersion": 1, "client": {"name": "t", "version": "1"}, "token": start.token});
+    assert_eq!(result(&agent.ask(&call(1, "daemon.hello", hello)).await)["role"], "agent");
+    agent.ask(&call(2, "event.subscribe", json!({"topics": ["sdk"]}))).await;
+    world.ended(&start, 0, "").await;
+    agent.half_close().await;
+    let mut heard = Vec::new();
+    while let Some(message) = agent.next().await {
+        heard.push(message["params"]["result"]["type"].clone());
+    }
+    assert_eq!(heard, ["snapshot", "task_notification", "task_updated", "task_completed"]);
+}
