@@ -43,6 +43,12 @@ impl Core {
             if done && row.stop.is_some() {
                 return Err(format!("{} is done and still asked to stop", row.id));
             }
+            let unstopped = |id: &ccagent_proto::TaskId| {
+                self.tasks.get(id).is_some_and(|row| !row.is_done() && row.stop.is_none())
+            };
+            if row.stop.is_some() && self.tasks.descendants(row.id).iter().any(unstopped) {
+                return Err(format!("a stop of {} does not reach what is below it", row.id));
+            }
             let parked = matches!(row.state, State::Parked { .. });
             let alive = |id: ccagent_proto::TaskId| self.tasks.get(&id).is_some_and(|row| !row.is_done());
             if parked && !self.tasks.children(row.id).any(alive) {

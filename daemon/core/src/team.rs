@@ -20,7 +20,6 @@ use crate::page;
 use crate::record::Record;
 use crate::table::Stored;
 use crate::task;
-use crate::task::Cause;
 
 /// The lead's name where none is given.
 const LEAD: &str = "team-lead";
@@ -257,7 +256,7 @@ impl Core {
         for member in &row.members {
             self.forward(cx, &of_member(name, &member.name), &readers);
             if let Some(id) = member.task {
-                self.stop(cx, id, Cause::Stop, self.limits.grace_ms, by_deletion());
+                self.stop_tree(cx, id, self.limits.grace_ms, &by_deletion());
             }
         }
         team_event(cx, name, "team.deleted", json!({}));

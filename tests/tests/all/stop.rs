@@ -89,6 +89,27 @@ async fn a_stop_ends_the_agents_that_the_agent_spawned() {
     daemon.end().await;
 }
 
+/// D49, D50, I4: an agent that spawns another one while it is being stopped leaves nothing behind.
+#[tokio::test]
+async fn a_stopping_agent_spawns_nothing() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let ctl = daemon.home.ctl(&[]);
+    let script = format!(
+        "trap '{} exec -d -- sleep 600; echo tried $?; exit 0' TERM; echo ready; while :; do sleep 1; done",
+        ctl.get_program().display()
+    );
+    let parent = conn.sh(&script).await;
+    conn.see(&parent, "ready").await;
+    let stopped = conn.ok("task.stop", json!({ "taskId": parent, "graceMs": 60_000 })).await;
+    assert_eq!(stopped["task"]["status"], "killed");
+    let output = conn.output(&parent).await;
+    assert!(output.contains("is being stopped") && !output.contains("tried 0"), "{output}");
+    let listed = conn.ok("task.list", json!({ "all": true })).await;
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "{listed}");
+    daemon.end().await;
+}
+
 /// TS-04, AB-10, D54: a second stop is refused and changes nothing; a stop is final.
 #[tokio::test]
 async fn a_stop_after_the_end_is_refused_and_changes_nothing() {

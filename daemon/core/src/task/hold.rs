@@ -29,6 +29,7 @@ impl Core {
                 let by =
                     StoppedBy { role: "daemon".to_owned(), name: None, reason: Some("timeout".to_owned()) };
                 self.stop(cx, id, Cause::Timeout, self.limits.grace_ms, by);
+                self.stop_below(cx, id, "its time was over");
             }
         }
     }

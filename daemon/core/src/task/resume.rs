@@ -59,7 +59,8 @@ impl Core {
         let Some(row) = self.tasks.get(&id) else { return };
         let interrupted = matches!(row.state, State::Done { outcome: Outcome::Interrupted, .. });
         let whole = row.env_names.iter().all(|name| self.has_value(row, name));
-        if self.limits.resume_interrupted && interrupted && whole && row.persist {
+        let stopped = self.stopping(row.above).is_some();
+        if self.limits.resume_interrupted && interrupted && whole && row.persist && !stopped {
             self.next_attempt(cx, id, |row| row.backgrounded = true);
             self.start_queued(cx);
         }
@@ -105,6 +106,8 @@ impl Core {
         if !row.persist {
             return Err(none(&params.task_id));
         }
+        self.refuse_below_stop(row.above)?;
+        self.refuse_below_stop(self.task_of(caller))?;
         if let Some(name) = row.name.as_deref().filter(|_| row.team.is_none())
             && self.tasks.named(name).is_some()
         {

@@ -81,6 +81,7 @@ impl Core {
             Report::ShimLost { message } => {
                 // Asked to end, it ended, whichever way its shim went.
                 let end = asked_end(row).unwrap_or_else(|| End::failed(task_error("shimLost", message)));
+                self.stop_below(cx, id, "its shim was lost");
                 self.end(cx, id, end);
             }
             Report::MachineRestarted => {
@@ -128,7 +129,7 @@ impl Core {
         if row.state != State::Starting {
             // It ran, and nothing of it is left: neither a shim nor a record of its end (J134).
             let end = asked_end(row).unwrap_or_else(|| End::interrupted("no trace is left of its run"));
-            self.end(cx, id, end);
+            self.end_or_park(cx, id, end);
             return;
         }
         if let Some(end) = asked_end(row) {
@@ -174,7 +175,13 @@ impl Core {
             output: Some((ended.output_bytes, ended.output_truncated)),
             tail: ended.tail,
         };
-        if row.stop.is_none() && self.has_live_children(id) {
+        self.end_or_park(cx, id, end);
+    }
+
+    /// Makes a task done whose own tree is gone, unless agents that it spawned are left and nobody stops them.
+    fn end_or_park(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
+        let stopped = self.tasks.get(&id).is_some_and(|row| row.stop.is_some());
+        if !stopped && self.has_live_children(id) {
             self.park(cx, id, end);
         } else {
             self.end(cx, id, end);

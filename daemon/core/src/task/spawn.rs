@@ -123,6 +123,7 @@ impl Core {
         let session = self.session_of(caller, params.session_id.as_ref())?;
         let argv = shape::command_of(params)?;
         shape::check(params)?;
+        self.refuse_below_stop(self.task_of(caller))?;
         self.has_output_room()?;
         let (name, team) = self.names_of(caller, params)?;
         let (after, waits, doomed) = self.predecessors(params.after.as_deref().unwrap_or_default())?;

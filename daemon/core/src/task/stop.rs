@@ -24,23 +24,18 @@ impl Core {
         let row = self.task(&params.task_id)?;
         let id = row.id;
         self.may_steer(caller, row)?;
-        let below = self.tasks.descendants(id);
-        let alive = |core: &Self, id: &TaskId| core.tasks.get(id).is_some_and(|row| !row.is_done());
-        if !alive(self, &id) && !below.iter().any(|id| alive(self, id)) {
+        if row.is_done() && self.live_below(id).is_empty() {
             return Err(already_terminal(id));
         }
 
         let grace_ms =
             if params.force == Some(true) { 0 } else { params.grace_ms.unwrap_or(self.limits.grace_ms) };
         let by = self.stopped_by(caller, params.reason.clone());
-        let stopped: Vec<TaskId> = below.into_iter().filter(|id| alive(self, id)).collect();
-        for id in std::iter::once(id).chain(stopped.iter().copied()) {
-            self.stop(cx, id, Cause::Stop, grace_ms, by.clone());
-        }
+        let below = self.stop_tree(cx, id, grace_ms, &by);
 
         let view = |id: &TaskId| self.view(*id, cx.now);
         let task = view(&id).ok_or_else(|| already_terminal(id))?;
-        Ok(TaskStopResult { task, descendants: stopped.iter().filter_map(view).collect::<Vec<Task>>() })
+        Ok(TaskStopResult { task, descendants: below.iter().filter_map(view).collect::<Vec<Task>>() })
     }
 
     pub(crate) fn task_stop_all(
@@ -80,6 +75,59 @@ impl Core {
         let by = self.stopped_by(caller, Some("its session was closed".to_owned()));
         for id in ids {
             self.stop(cx, id, Cause::Stop, self.limits.grace_ms, by.clone());
+        }
+    }
+
+    /// Ends a task and everything below it; gives what of that was alive.
+    pub(crate) fn stop_tree(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: TaskId,
+        grace_ms: Millis,
+        by: &StoppedBy,
+    ) -> Vec<TaskId> {
+        let below = self.live_below(id);
+        self.stop(cx, id, Cause::Stop, grace_ms, by.clone());
+        for id in &below {
+            self.stop(cx, *id, Cause::Stop, grace_ms, by.clone());
+        }
+        below
+    }
+
+    /// Ends what a task leaves behind that did not end by itself: nobody is there any more to take its answers.
+    pub(crate) fn stop_below(&mut self, cx: &mut Cx<'_>, id: TaskId, why: &str) {
+        let by = StoppedBy { role: "daemon".to_owned(), name: None, reason: Some(format!("{id}: {why}")) };
+        for below in self.live_below(id) {
+            self.stop(cx, below, Cause::Stop, self.limits.grace_ms, by.clone());
+        }
+    }
+
+    fn live_below(&self, id: TaskId) -> Vec<TaskId> {
+        let alive = |id: &TaskId| self.tasks.get(id).is_some_and(|row| !row.is_done());
+        self.tasks.descendants(id).into_iter().filter(alive).collect()
+    }
+
+    /// The task that is being stopped, of one and those above it.
+    pub(crate) fn stopping(&self, id: Option<TaskId>) -> Option<TaskId> {
+        let mut next = id.and_then(|id| self.tasks.get(&id));
+        while let Some(row) = next {
+            if row.stop.is_some() {
+                return Some(row.id);
+            }
+            next = row.above.and_then(|id| self.tasks.get(&id));
+        }
+        None
+    }
+
+    /// Refuses to start anything below a task that is being stopped: the stop would not reach it (D49, D50).
+    pub(crate) fn refuse_below_stop(&self, id: Option<TaskId>) -> Result<(), Error> {
+        match self.stopping(id) {
+            None => Ok(()),
+            Some(id) => Err(Error::new(
+                Kind::SpawnRefused,
+                format!("task {id} is being stopped: nothing starts below it"),
+            )
+            .with("taskId", id.to_string())),
         }
     }
 

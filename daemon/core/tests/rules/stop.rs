@@ -1,12 +1,19 @@
 //! Stops: of a task, of what stands below it, of everything.
 
-use ccagent_core::Input;
 use ccagent_core::input::Report;
-use ccagent_proto::method::{AgentSpawn, TaskRemove, TaskStop, TaskStopAll};
-use ccagent_proto::task::{Exit, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopParams};
+use ccagent_core::{Input, Limits};
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::method::{
+    AgentExplain, AgentSpawn, TaskRemove, TaskResume, TaskStop, TaskStopAll, TeamDelete,
+};
+use ccagent_proto::task::{
+    Exit, TaskRemoveParams, TaskResumeParams, TaskStatus, TaskStopAllParams, TaskStopParams,
+};
+use ccagent_proto::team::TeamDeleteParams;
 use ccagent_proto::{Kind, TaskId};
 
-use crate::desk::{Desk, agent, background, ended, foreground, named, person};
+use crate::desk::{Desk, agent, background, ended, foreground, named, person, teammate};
+use crate::message::team;
 
 fn stop(task: TaskId) -> TaskStopParams {
     TaskStopParams { task_id: task.to_string(), ..TaskStopParams::default() }
@@ -133,7 +140,7 @@ fn the_notice_of_a_stopped_run_says_killed() {
 /// AB-06: stop-all asks every running agent and ends the queue; records stay, and can be resumed.
 #[test]
 fn stop_all_reaches_everything() {
-    let mut desk = Desk::with(ccagent_core::Limits { agents: 2, ..ccagent_core::Limits::default() });
+    let mut desk = Desk::with(Limits { agents: 2, ..Limits::default() });
     let (first, stuck, queued) =
         (desk.spawn(background()), desk.spawn(background()), desk.spawn(background()));
     let result = desk.ok::<TaskStopAll>(&person(), TaskStopAllParams::default());
@@ -187,4 +194,110 @@ fn a_stop_over_a_lost_shim_is_a_stop() {
         desk.report(task, Report::ShimLost { message: "killed".to_owned() });
     }
     assert_eq!((desk.get(stopped).status, desk.get(lost).status), (TaskStatus::Killed, TaskStatus::Failed));
+}
+
+/// D49, D50, I4: while a task is being stopped nothing starts below it, at no depth and for nobody: a stop that has
+/// said whom it reaches reaches all.
+#[test]
+fn nothing_starts_below_a_stop() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    let done = desk.ok::<AgentSpawn>(&agent(child), background()).task_id;
+    desk.exited(done, 0);
+    let sibling = desk.spawn(background());
+    desk.ok::<TaskStop>(&person(), stop(parent));
+    for caller in [agent(parent), agent(child)] {
+        let refusal = desk.refused::<AgentSpawn>(&caller, background(), Kind::SpawnRefused);
+        assert!(refusal.data.contains_key("taskId"), "{refusal}");
+        desk.refused::<AgentExplain>(&caller, background(), Kind::SpawnRefused);
+    }
+    let resume = TaskResumeParams { task_id: done.to_string(), ..TaskResumeParams::default() };
+    let by_spawn = AgentSpawnParams { resume_agent_id: Some(done), ..AgentSpawnParams::default() };
+    for caller in [person(), agent(parent), agent(child)] {
+        desk.refused::<TaskResume>(&caller, resume.clone(), Kind::SpawnRefused);
+        desk.refused::<AgentSpawn>(&caller, by_spawn.clone(), Kind::SpawnRefused);
+    }
+    desk.ok::<AgentSpawn>(&agent(sibling), background());
+    for task in [parent, child] {
+        desk.report(task, ended(TERM));
+    }
+    desk.ok::<TaskResume>(&person(), resume);
+}
+
+/// AB-01, I4, TS-10: what ends a run at its limit ends what it spawned, which is told apart: stopped, by the daemon.
+#[test]
+fn a_time_limit_reaches_everything_below() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(AgentSpawnParams { run_timeout_ms: Some(5_000), ..background() });
+    desk.started(parent);
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    let grandchild = desk.ok::<AgentSpawn>(&agent(child), background()).task_id;
+    desk.after(5_000);
+    assert_eq!(desk.stops(), [(parent, 10_000), (child, 10_000), (grandchild, 10_000)]);
+    desk.refused::<AgentSpawn>(&agent(grandchild), background(), Kind::SpawnRefused);
+    for task in [parent, child, grandchild] {
+        desk.report(task, ended(TERM));
+    }
+    let (parent, child) = (desk.get(parent), desk.get(child));
+    assert_eq!((parent.status, child.status), (TaskStatus::Failed, TaskStatus::Killed));
+    let by = child.stopped_by.unwrap();
+    assert_eq!((by.role.as_str(), by.reason), ("daemon", Some(format!("{}: its time was over", parent.id))));
+}
+
+/// D52, I4: an agent that lost its shim leaves no agents behind that nobody looks after.
+#[test]
+fn a_lost_shim_stops_what_is_below() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    let grandchild = desk.ok::<AgentSpawn>(&agent(child), background()).task_id;
+    desk.report(parent, Report::ShimLost { message: "killed".to_owned() });
+    assert_eq!(desk.get(parent).status, TaskStatus::Failed);
+    desk.report(child, ended(TERM));
+    assert_eq!(
+        (desk.get(child).status, desk.get(grandchild).status),
+        (TaskStatus::Killed, TaskStatus::Running)
+    );
+    desk.report(grandchild, ended(TERM));
+    assert_eq!(desk.get(grandchild).status, TaskStatus::Killed);
+}
+
+/// G4, J134: a run of which no trace is left ends with the last of the agents that it spawned.
+#[test]
+fn a_run_without_a_trace_waits_for_what_is_below() {
+    let mut desk = Desk::new();
+    let parent = desk.spawn(background());
+    desk.started(parent);
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    desk.started(child);
+    desk.restart();
+    desk.report(parent, Report::NeverStarted);
+    assert_eq!((desk.get(parent).status, desk.stops()), (TaskStatus::Running, vec![]));
+    desk.exited(child, 0);
+    assert_eq!(desk.get(parent).status, TaskStatus::Interrupted);
+}
+
+/// G96, D50: with a team ends what its members spawned as well.
+#[test]
+fn a_deleted_team_takes_its_members_agents_along() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let parent = desk.spawn(teammate("red", "ann"));
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "red".into(), force: Some(true) });
+    assert_eq!(desk.stops(), [(parent, 10_000), (child, 10_000)]);
+}
+
+/// D54, D50: what was interrupted below a stop does not come back by itself.
+#[test]
+fn nothing_comes_back_below_a_stop() {
+    let mut desk = Desk::with(Limits { resume_interrupted: true, ..Limits::default() });
+    let parent = desk.spawn(background());
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    desk.ok::<TaskStop>(&person(), stop(parent));
+    desk.restart();
+    desk.report(child, Report::MachineRestarted);
+    desk.report(parent, Report::MachineRestarted);
+    assert_eq!((desk.get(parent).status, desk.get(child).status), (TaskStatus::Killed, TaskStatus::Killed));
 }
