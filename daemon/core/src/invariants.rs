@@ -37,7 +37,7 @@ impl Core {
     }
 
     fn check_tasks(&self) -> Result<(), String> {
-        let mut names = BTreeSet::new();
+        let (mut names, mut boxes) = (BTreeSet::new(), BTreeSet::new());
         for row in self.tasks.iter() {
             let done = row.is_done();
             if done && row.stop.is_some() {
@@ -65,6 +65,9 @@ impl Core {
                 && row.name.as_ref().is_some_and(|name| !names.insert(name.clone()))
             {
                 return Err(format!("two live agents are called {:?}", row.name));
+            }
+            if !done && !boxes.insert(self.address_of(row).mailbox) {
+                return Err(format!("{} reads the mailbox of another one", row.id));
             }
             if row.above.is_some_and(|above| self.tasks.get(&above).is_none()) {
                 return Err(format!("{} stands below a task that is gone", row.id));

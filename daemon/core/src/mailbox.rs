@@ -51,22 +51,6 @@ pub struct Address {
     pub receives: Receives,
 }
 
-/// The mailbox of an agent that is in no team; that of a member when it is.
-pub(crate) fn of_task(row: &task::Row) -> Address {
-    let mailbox: Arc<str> = match (&row.name, &row.team) {
-        (Some(name), Some(team)) => of_member(team, name),
-        _ => of_lone(row.id),
-    };
-    Address {
-        mailbox,
-        label: row.label(),
-        team: row.team.as_deref().map(str::to_owned),
-        task: Some(row.id),
-        session: None,
-        receives: row.receives,
-    }
-}
-
 /// The name of the mailbox of an agent that is in no team.
 pub(crate) fn of_lone(id: TaskId) -> Arc<str> {
     format!("task:{id}").into()
@@ -166,6 +150,24 @@ impl Mail {
 }
 
 impl Core {
+    /// The mailbox of an agent: the member's while it is that member, else one of its own (A14).
+    pub(crate) fn address_of(&self, row: &task::Row) -> Address {
+        let member = self.membership_of(row);
+        let (mailbox, label) = match (member, &row.team) {
+            (Some((team, name)), _) => (of_member(team, name), row.label()),
+            (None, None) => (of_lone(row.id), row.label()),
+            (None, Some(_)) => (of_lone(row.id), row.id.to_string()),
+        };
+        Address {
+            mailbox,
+            label,
+            team: member.map(|(team, _)| team.to_owned()),
+            task: Some(row.id),
+            session: None,
+            receives: row.receives,
+        }
+    }
+
     /// The caller's own mailbox.
     pub(crate) fn own_address(&self, caller: &Caller) -> Result<Address, Error> {
         match &caller.who {
@@ -173,7 +175,7 @@ impl Core {
                 let session = self.session_of(caller, None)?;
                 Ok(of_session(self.session(&session)?))
             }
-            Who::Agent(id) => self.tasks.get(id).map(of_task).ok_or_else(|| {
+            Who::Agent(id) => self.tasks.get(id).map(|row| self.address_of(row)).ok_or_else(|| {
                 Error::new(Kind::TaskNotFound, "the task of this process is gone")
                     .with("taskId", id.to_string())
             }),
@@ -187,7 +189,7 @@ impl Core {
     pub(crate) fn own_team(&self, caller: &Caller) -> Option<String> {
         match &caller.who {
             Who::Member { team, .. } => Some(team.to_string()),
-            Who::Agent(id) => self.tasks.get(id)?.team.as_deref().map(str::to_owned),
+            Who::Agent(id) => self.membership_of(self.tasks.get(id)?).map(|(team, _)| team.to_owned()),
             Who::Operator => None,
         }
     }
@@ -209,14 +211,14 @@ impl Core {
         let own_team = self.own_team(caller);
         let team = team.or(own_team.as_deref());
         let named = if let Some(row) = team.is_none().then(|| self.tasks.named(agent)).flatten() {
-            self.tasks.get(&row).map(of_task)
+            self.tasks.get(&row).map(|row| self.address_of(row))
         } else {
             let (name, team) = match agent.split_once('@') {
                 Some((name, team)) => (name, Some(team)),
                 None => (agent, team),
             };
             team.and_then(|team| self.member_address(team, name))
-                .or_else(|| self.task(agent).ok().map(of_task))
+                .or_else(|| self.task(agent).ok().map(|row| self.address_of(row)))
                 .or_else(|| self.sessions.get(&SessionId::from(agent)).map(of_session))
         };
         let address = named.ok_or_else(|| {

@@ -279,7 +279,7 @@ impl Core {
 
     fn lookup(&self, to: &str, team: Option<&str>) -> Option<(Route, Address)> {
         if let Some(row) = self.tasks.named(to).and_then(|id| self.tasks.get(&id)) {
-            return Some((Route::Agent, mailbox::of_task(row)));
+            return Some((Route::Agent, self.address_of(row)));
         }
         let (name, of_team) = match to.split_once('@') {
             Some((name, of)) => (name, Some(of)),
@@ -291,7 +291,7 @@ impl Core {
         if let Ok(row) = self.task(to)
             && !row.is_done()
         {
-            return Some((Route::Agent, mailbox::of_task(row)));
+            return Some((Route::Agent, self.address_of(row)));
         }
         self.session_address(to).map(|address| (Route::Session, address))
     }
@@ -351,11 +351,11 @@ impl Core {
             }
             Who::Member { team: of, name } => member(name, of),
             Who::Agent(id) => match self.tasks.get(id) {
-                Some(row) => match (&row.name, &row.team) {
-                    (Some(name), Some(of)) => member(name, of),
+                Some(row) => match (self.membership_of(row), &row.name, &row.team) {
+                    (Some((of, name)), _, _) => member(name, of),
                     // Inside a team a bare name is a member's: whoever is none shows as what it is (A17).
-                    (Some(name), None) if team.is_none() => name.clone(),
-                    (Some(_), None) | (None, _) => row.id.to_string().into(),
+                    (None, Some(name), None) if team.is_none() => name.clone(),
+                    (None, _, _) => row.id.to_string().into(),
                 },
                 None => id.to_string().into(),
             },

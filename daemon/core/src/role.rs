@@ -125,7 +125,7 @@ impl Core {
     pub(crate) fn may_see(&self, caller: &Caller, row: &Task) -> bool {
         let own_team = match &caller.who {
             Who::Operator => return true,
-            Who::Member { team, .. } => row.team.as_deref() == Some(&**team),
+            Who::Member { team, .. } => self.is_of(row, team),
             Who::Agent(_) => false,
         };
         own_team || self.task_of(caller).is_some_and(|own| own == row.id || self.is_below(row, own))
@@ -141,9 +141,7 @@ impl Core {
     pub(crate) fn may_steer(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
         let team = match &caller.who {
             Who::Operator => return Ok(()),
-            Who::Member { team, .. } if self.role(caller) == Role::Lead => {
-                row.team.as_deref() == Some(&**team)
-            }
+            Who::Member { team, .. } if self.role(caller) == Role::Lead => self.is_of(row, team),
             Who::Member { .. } | Who::Agent(_) => false,
         };
         let below = self.task_of(caller).is_some_and(|own| self.is_below(row, own));
@@ -199,7 +197,7 @@ impl Core {
         let own = match &caller.who {
             Who::Operator => true,
             Who::Member { team: own, .. } => **own == *team,
-            Who::Agent(id) => self.tasks.get(id).is_some_and(|row| row.team.as_deref() == Some(team)),
+            Who::Agent(_) => self.own_team(caller).as_deref() == Some(team),
         };
         if own { Ok(()) } else { Err(self.refusal(caller, "another team", "operator")) }
     }

@@ -277,7 +277,9 @@ impl Core {
         }
         match row.member(name) {
             None if row.members.len() >= MEMBERS_MOST => Err(too_many_members(row)),
-            Some(member) if *member.name == *row.lead || !member.ended => Err(task::spawn::name_taken(name)),
+            Some(member) if *member.name == *row.lead || self.is_alive(member) => {
+                Err(task::spawn::name_taken(name))
+            }
             _ => Ok(()),
         }
     }
@@ -316,9 +318,45 @@ impl Core {
         self.set_ended(cx, id, true);
     }
 
-    /// A member whose task runs again is back.
+    /// A member whose task runs again is back, also where somebody else had its name meanwhile and is gone.
     pub(crate) fn member_resumed(&mut self, cx: &mut Cx<'_>, id: TaskId) {
-        self.set_ended(cx, id, false);
+        let Some(row) = self.tasks.get(&id) else { return };
+        if self.membership_of(row).is_some() {
+            self.set_ended(cx, id, false);
+        } else if let Some((team, member)) = self.named_as(row)
+            && self.is_of(row, &team.name)
+            && !self.is_alive(member)
+        {
+            self.enlist(cx, &row.clone());
+        }
+    }
+
+    /// The member that has the name of a task's agent now: itself, or somebody else.
+    fn named_as(&self, row: &task::Row) -> Option<(&Row, &Member)> {
+        let team = self.teams.get(&row.team.as_deref()?.to_owned())?;
+        Some((team, team.member(row.name.as_deref()?)?))
+    }
+
+    /// The team and the name of a task that is a member of it: names are given again, and teams made anew (A14).
+    pub(crate) fn membership_of(&self, row: &task::Row) -> Option<(&str, &str)> {
+        let (team, member) = self.named_as(row).filter(|(_, member)| member.task == Some(row.id))?;
+        Some((&team.name, &member.name))
+    }
+
+    /// Refuses a run under a member's name that somebody else has now.
+    pub(crate) fn is_name_free_for(&self, row: &task::Row) -> Result<(), Error> {
+        match self.named_as(row) {
+            Some((_, member)) if member.task != Some(row.id) && self.is_alive(member) => {
+                Err(task::spawn::name_taken(&member.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a task is one of a team, and not of one that had the name before.
+    pub(crate) fn is_of(&self, row: &task::Row, team: &str) -> bool {
+        row.team.as_deref() == Some(team)
+            && self.teams.get(&team.to_owned()).is_none_or(|team| team.created_at <= row.created_at)
     }
 
     fn set_ended(&mut self, cx: &mut Cx<'_>, id: TaskId, ended: bool) {
@@ -380,6 +418,11 @@ impl Core {
             session: None,
             receives,
         })
+    }
+
+    /// Whether a name is in use: also by a member that left, while its program still runs.
+    fn is_alive(&self, member: &Member) -> bool {
+        !member.ended || self.runs(member)
     }
 
     fn runs(&self, member: &Member) -> bool {

@@ -113,6 +113,7 @@ impl Core {
         {
             return Err(super::spawn::name_taken(name));
         }
+        self.is_name_free_for(row)?;
         self.has_output_room()?;
         self.has_queue_room(&row.session, &self.unfinished_predecessors(id))?;
         let known = |name: &&String| match &params.env {

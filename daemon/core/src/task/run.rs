@@ -301,7 +301,7 @@ impl Core {
         let about = About {
             task: Some(id),
             session: Some(row.session.clone()),
-            team: row.team.as_deref().map(Into::into),
+            team: row.team.as_deref().filter(|team| self.is_of(row, team)).map(Into::into),
             mailbox: None,
         };
         cx.event(topic, r#type, about, data);

@@ -174,8 +174,8 @@ impl Core {
         match &caller.who {
             Who::Member { team, name } => Ok((team.to_string(), name.to_string())),
             Who::Agent(id) => {
-                let row = self.tasks.get(id).and_then(|row| Some((row.team.clone()?, row.name.clone()?)));
-                row.map(|(team, name)| (team.into(), name.into())).ok_or_else(no_member)
+                let own = self.tasks.get(id).and_then(|row| self.membership_of(row));
+                own.map(|(team, name)| (team.to_owned(), name.to_owned())).ok_or_else(no_member)
             }
             Who::Operator => Err(no_member()),
         }

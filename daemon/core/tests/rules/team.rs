@@ -1,16 +1,19 @@
 //! Teams: members come and go; their names and mailboxes stay.
 
-use ccagent_core::{Caller, Input};
+use ccagent_core::{Caller, Effect, Input};
 use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::mailbox::MailboxPollParams;
 use ccagent_proto::method::{
-    AgentSpawn, TeamCreate, TeamDelete, TeamGet, TeamHeartbeat, TeamJoin, TeamLeave, TeamList,
+    AgentSpawn, MailboxPoll, MessageSend, TaskList, TaskResume, TeamCreate, TeamDelete, TeamGet,
+    TeamHeartbeat, TeamJoin, TeamLeave, TeamList,
 };
 use ccagent_proto::session::PageParams;
+use ccagent_proto::task::{TaskListParams, TaskResumeParams};
 use ccagent_proto::team::{Presence, TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
 use ccagent_proto::{Empty, Kind};
 
 use crate::desk::{Desk, agent, member, person, teammate};
-use crate::message::team;
+use crate::message::{team, to};
 
 fn join(name: &str) -> TeamJoinParams {
     TeamJoinParams { team_name: "red".into(), name: name.into(), ..TeamJoinParams::default() }
@@ -181,4 +184,72 @@ fn only_the_lead_adds_members() {
     assert_eq!((&error.data["role"], &error.data["needs"]), (&"teammate".into(), &"lead".into()));
     let loner = AgentSpawnParams { name: None, ..teammate("red", "x") };
     desk.ok::<AgentSpawn>(&member(11, "red", "ann"), loner);
+}
+
+/// A14, A17: a name has one holder: who had it before can't run under it, and has it again once it is free.
+#[test]
+fn a_name_has_one_holder() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let first = desk.completed(teammate("red", "ann"));
+    let second = desk.spawn(teammate("red", "ann"));
+    let resume = || TaskResumeParams { task_id: first.to_string(), ..TaskResumeParams::default() };
+    desk.refused::<TaskResume>(&person(), resume(), Kind::NameTaken);
+    desk.ok::<MessageSend>(&person(), to("ann@red"));
+    desk.exited(second, 0);
+    desk.ok::<TaskResume>(&person(), resume());
+    let view = of(&mut desk, "ann");
+    assert_eq!((view.task_id, view.generation, view.is_active), (Some(first), 3, None));
+    let poll = |desk: &mut Desk, caller: &Caller| {
+        desk.ok::<MailboxPoll>(caller, MailboxPollParams::default()).messages.len()
+    };
+    assert_eq!((poll(&mut desk, &agent(first)), poll(&mut desk, &person())), (0, 1));
+    desk.ok::<MessageSend>(&person(), to("ann@red"));
+    assert_eq!(poll(&mut desk, &agent(first)), 1);
+
+    desk.exited(first, 0);
+    desk.ok::<TeamJoin>(&Caller::operator(20), join("ann"));
+    desk.refused::<TaskResume>(&person(), resume(), Kind::NameTaken);
+}
+
+/// A14: the name of a member that left is free once its program has ended.
+#[test]
+fn a_member_that_left_has_its_name_while_it_runs() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let first = desk.spawn(teammate("red", "ann"));
+    desk.ok::<TeamLeave>(&agent(first), Empty {});
+    desk.refused::<AgentSpawn>(&person(), teammate("red", "ann"), Kind::NameTaken);
+    desk.exited(first, 0);
+    desk.ok::<AgentSpawn>(&person(), teammate("red", "ann"));
+}
+
+/// A14, A17, I11: what still runs of a deleted team is nobody in the next one of that name: neither its mail nor its
+/// name are for it, and the new lead does not steer it.
+#[test]
+fn an_agent_of_a_deleted_team_is_nobody_in_the_next() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let old = desk.spawn(teammate("red", "ann"));
+    desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "red".into(), force: Some(true) });
+    desk.now += 1;
+    team(&mut desk, "red", &[]);
+    let new = desk.spawn(teammate("red", "ann"));
+    desk.ok::<MessageSend>(&person(), to("ann@red"));
+    let (ann, lead) = (agent(old), member(10, "red", "lead"));
+    assert!(desk.ok::<MailboxPoll>(&ann, MailboxPollParams::default()).messages.is_empty());
+    desk.refused::<TeamGet>(&ann, TeamGetParams { name: "red".into() }, Kind::NotAuthorised);
+    desk.refused::<TeamHeartbeat>(&ann, Empty {}, Kind::NoMember);
+    desk.refused::<TeamLeave>(&ann, Empty {}, Kind::NoMember);
+    desk.refused::<TeamJoin>(&ann, join("ann"), Kind::NotAuthorised);
+    desk.ok::<MessageSend>(&ann, to("lead@red"));
+    let messages = desk.ok::<MailboxPoll>(&lead, MailboxPollParams::default()).messages;
+    assert_eq!(messages[0].from, old.to_string());
+    let seen: Vec<_> = desk.ok::<TaskList>(&lead, TaskListParams::default()).tasks;
+    assert_eq!(seen.iter().map(|task| task.id).collect::<Vec<_>>(), [new]);
+    desk.exited(old, 0);
+    let of_team = desk.effects.iter().any(
+        |effect| matches!(effect, Effect::Event(happened) if happened.about.team.as_deref() == Some("red")),
+    );
+    assert!(!of_team, "{:?}", desk.effects);
 }
