@@ -206,7 +206,9 @@ impl Core {
         if let Some(vault) = self.live.session_vaults.remove(&id) {
             cx.effects.push(crate::effect::Effect::Forget { vault });
         }
-        session_event(cx, &id, "session.closed");
+        // Who waits for its mail reads another mailbox from now on.
+        let about = About { session: Some(id.clone()), mailbox: Some(mailbox(&id)), ..About::default() };
+        cx.event(Topic::Session, "session.closed", about, serde_json::json!({ "sessionId": id }));
         Ok(Empty {})
     }
 

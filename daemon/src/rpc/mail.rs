@@ -15,7 +15,7 @@ use futures_util::stream::{BoxStream, StreamExt};
 use super::connection::Origin;
 use super::context::Context;
 use super::uds;
-use super::wait::{Look, Patience, until};
+use super::wait::{Look, Patience, until_at};
 use crate::hub::{Key, Watch};
 
 /// Takes messages, and waits for one where asked.
@@ -27,9 +27,11 @@ pub(crate) async fn poll(
     let caller = origin.connection.caller();
     // Without a time there is no wait.
     let patience = Patience::new(&origin, Some(params.wait_ms.unwrap_or(0)));
-    let mailbox =
-        context.handle.mailbox_address(&caller, params.team_name.clone(), params.agent.clone()).await?;
-    let polled = until(&context.hub, [Key::Mailbox(mailbox)], &patience, async || {
+    let at = async || {
+        let (team, agent) = (params.team_name.clone(), params.agent.clone());
+        Ok(Key::Mailbox(context.handle.mailbox_address(&caller, team, agent).await?))
+    };
+    let polled = until_at(&context.hub, at, &patience, async || {
         let turn = origin.turn().await?;
         let polled = context.call::<MailboxPoll>(&caller, params.clone()).await?;
         let none = polled.messages.is_empty();
@@ -47,8 +49,12 @@ pub(crate) async fn next_notification(
 ) -> Result<NotificationListResult, Error> {
     let caller = origin.connection.caller();
     let patience = Patience::new(&origin, Some(params.wait_ms.unwrap_or(0)));
-    let session = params.session_id.clone().or_else(|| caller.session.clone()).unwrap_or_default();
-    let taken = until(&context.hub, [Key::Session(session)], &patience, async || {
+    let at = async || {
+        let (asker, named) = (caller.clone(), params.session_id.clone());
+        let session = context.handle.ask(move |core, _| core.session_of(&asker, named.as_ref())).await??;
+        Ok(Key::Session(session))
+    };
+    let taken = until_at(&context.hub, at, &patience, async || {
         let turn = origin.turn().await?;
         let taken = context.call::<NotificationNext>(&caller, params.clone()).await?;
         let none = taken.notifications.is_empty();

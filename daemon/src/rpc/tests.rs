@@ -8,5 +8,6 @@ mod life;
 mod methods;
 mod pages;
 mod places;
+mod sessions;
 mod tasks;
 mod world;

@@ -65,6 +65,11 @@ impl Patience {
         Self { deadline, cancelled }
     }
 
+    /// Whether there is nothing left of it.
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
     /// Waits for a change; says whether there was one in time.
     async fn changed(&self, watch: &mut Watch) -> Result<bool, Error> {
         let changed = async {
@@ -104,6 +109,42 @@ where
         };
         if !patience.changed(&mut watch).await? {
             return Ok(Waited::TimedOut(stands));
+        }
+    }
+}
+
+/// Looks like [`until`], where what is watched may move: a session that is closed makes `main` the caller's.
+///
+/// # Errors
+/// What a look or the question for the key says; `cancelled` when the call is taken back.
+pub(crate) async fn until_at<T, At, Fut>(
+    hub: &Hub,
+    mut at: impl FnMut() -> At,
+    patience: &Patience,
+    mut look: impl FnMut() -> Fut,
+) -> Result<Waited<T>, Error>
+where
+    At: Future<Output = Result<Key, Error>>,
+    Fut: Future<Output = Result<Look<T>, Error>>,
+{
+    loop {
+        let key = at().await?;
+        let waited = until(hub, [key.clone()], patience, || {
+            let (looked, now) = (look(), at());
+            let key = &key;
+            async move {
+                Ok(match looked.await? {
+                    Look::There(value) => Look::There(Some(value)),
+                    // Asked after the watch was made: a move that comes later wakes it.
+                    Look::NotYet(_) if !patience.is_over() && now.await? != *key => Look::There(None),
+                    Look::NotYet(value) => Look::NotYet(Some(value)),
+                })
+            }
+        });
+        match waited.await? {
+            Waited::There(Some(value)) => return Ok(Waited::There(value)),
+            Waited::TimedOut(Some(value)) => return Ok(Waited::TimedOut(value)),
+            Waited::There(None) | Waited::TimedOut(None) => {}
         }
     }
 }
