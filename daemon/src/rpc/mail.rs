@@ -82,10 +82,10 @@ pub(crate) async fn subscribe(
     let caller = origin.connection.caller();
     let MailboxSubscribeParams { team_name, agent } = params;
     let mailbox = context.handle.mailbox_address(&caller, team_name.clone(), agent.clone()).await?;
-    let watch = context.hub.watch([Key::Mailbox(mailbox)]);
+    let watch = context.hub.watch([Key::Mailbox(mailbox.clone())]);
     // One at a time: a subscription that ends holds no message that its reader has not seen.
     let params = MailboxPollParams { team_name, agent, wait_ms: None, max: Some(1) };
-    let reader = Reader { context, caller, params, watch };
+    let reader = Reader { context, caller, params, mailbox, watch };
     let messages = futures_util::stream::unfold(reader, |mut reader| async move {
         let message = reader.next().await?;
         Some((message, reader))
@@ -97,6 +97,7 @@ struct Reader {
     context: Arc<Context>,
     caller: Caller,
     params: MailboxPollParams,
+    mailbox: Arc<str>,
     watch: Watch,
 }
 
@@ -106,7 +107,7 @@ impl Reader {
             match self.context.call::<MailboxPoll>(&self.caller, self.params.clone()).await {
                 Ok(polled) => match polled.messages.into_iter().next() {
                     Some(message) => return Some(message),
-                    None => self.watch.changed().await,
+                    None => self.changed().await?,
                 },
                 Err(error) => {
                     tracing::debug!(%error, "a mailbox can't be followed any further");
@@ -114,6 +115,21 @@ impl Reader {
                 }
             }
         }
+    }
+}
+
+impl Reader {
+    /// Waits for a change, unless the caller's mailbox is another one now: its session may be closed.
+    async fn changed(&mut self) -> Option<()> {
+        let (team, agent) = (self.params.team_name.clone(), self.params.agent.clone());
+        let mailbox = self.context.handle.mailbox_address(&self.caller, team, agent).await.ok()?;
+        if mailbox == self.mailbox {
+            self.watch.changed().await;
+        } else {
+            self.watch = self.context.hub.watch([Key::Mailbox(mailbox.clone())]);
+            self.mailbox = mailbox;
+        }
+        Some(())
     }
 }
 

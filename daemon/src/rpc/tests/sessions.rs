@@ -43,3 +43,18 @@ async fn a_wait_for_mail_goes_on_in_main() {
     let taken = client.next().await.unwrap();
     assert_eq!(result(&taken)["messages"][0]["text"], "hi", "{taken}");
 }
+
+/// I1: and for a subscription to mail.
+#[tokio::test]
+async fn a_subscription_to_mail_goes_on_in_main() {
+    let world = World::new();
+    let (mut client, _other) = closed(&world, &call(2, "mailbox.subscribe", json!({}))).await;
+    let mut agent = world.client();
+    result(&agent.ask(&call(1, "session.open", json!({"name": "third"}))).await);
+    result(&agent.ask(&call(2, "message.send", json!({"to": "main", "message": "hi"}))).await);
+    let mut heard = client.next().await.unwrap();
+    if heard["id"] == 2 {
+        heard = client.next().await.unwrap();
+    }
+    assert_eq!(heard["params"]["result"]["text"], "hi", "{heard}");
+}
