@@ -134,23 +134,25 @@ pub(super) fn surroundings(place: &Place, daemon: Option<u32>) -> Vec<Check> {
 }
 
 fn cgroup(process: &str) -> Check {
-    let advice = "memory limits and the sure end of a tree need it; run the daemon as a systemd user service: ccagentctl daemon install";
+    let advice = "memory limits and the sure end of a tree need it; run the daemon as a user service of systemd 254 or newer: ccagentctl daemon install";
     let own = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
     let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::/")) else {
         return Check::warn("cgroup", "there are no control groups of version 2", advice);
     };
-    let dir = PathBuf::from("/sys/fs/cgroup").join(path.trim_end());
-    let controllers = std::fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
+    let own = PathBuf::from("/sys/fs/cgroup").join(path.trim_end());
+    // The daemon lives in a leaf of what is its own to divide, where the service manager made one.
+    let group = own.parent().filter(|_| own.ends_with("supervisor")).unwrap_or(&own);
+    let handed_down = std::fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
     let missing: Vec<&str> = ["memory", "pids"]
         .into_iter()
-        .filter(|wanted| !controllers.split_whitespace().any(|found| found == *wanted))
+        .filter(|wanted| !handed_down.split_whitespace().any(|found| found == *wanted))
         .collect();
-    if rustix::fs::access(&dir, Access::WRITE_OK).is_err() {
-        Check::warn("cgroup", format!("{} is not delegated", dir.display()), advice)
+    if rustix::fs::access(group, Access::WRITE_OK).is_err() {
+        Check::warn("cgroup", format!("{} is not delegated", group.display()), advice)
     } else if missing.is_empty() {
-        Check::ok("cgroup", format!("{} is delegated", dir.display()))
+        Check::ok("cgroup", format!("{} is delegated", group.display()))
     } else {
-        let message = format!("{} lacks {}", dir.display(), missing.join(" and "));
+        let message = format!("{} does not hand down {}", group.display(), missing.join(" and "));
         Check::warn("cgroup", message, advice)
     }
 }
