@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::caller::{Caller, Who};
 use crate::cx::Cx;
 use crate::effect::Effect;
-use crate::idempotency::{Key, Seen, Use};
+use crate::idempotency::{Key, Keys, Seen, Use};
 use crate::input::Input;
 use crate::limits::Limits;
 use crate::mailbox::Mail;
@@ -35,8 +35,7 @@ pub struct Core {
     pub(crate) messages: Table<message::Row>,
     pub(crate) mail: Mail,
     pub(crate) teams: Table<team::Row>,
-    pub(crate) keys: Table<Key>,
-    pub(crate) key_order: BTreeMap<u64, String>,
+    pub(crate) keys: Keys,
     pub(crate) live: Live,
     /// Whether the daemon is stopping: nothing new starts.
     pub(crate) closing: bool,
@@ -76,8 +75,7 @@ impl Core {
             messages: Table::default(),
             mail: Mail::default(),
             teams: Table::default(),
-            keys: Table::default(),
-            key_order: BTreeMap::new(),
+            keys: Keys::default(),
             live: Live::default(),
             closing: false,
         }
@@ -112,6 +110,10 @@ impl Core {
                 self.start_queued(cx);
                 Ok(None)
             }
+            Input::Forget(vault) => {
+                cx.effects.push(Effect::Forget { vault });
+                Ok(None)
+            }
             Input::ForgetMail(read) => {
                 mailbox::forget(cx, read);
                 Ok(None)
@@ -129,7 +131,7 @@ impl Core {
 
     /// When a `Tick` is due.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let keys = self.oldest_key().map(|key| key.at.saturating_add(self.limits.key_ms));
+        let keys = self.keys.oldest().map(|key| key.at.saturating_add(self.limits.key_ms));
         [self.tasks.next_deadline(), self.archive_deadline(), keys].into_iter().flatten().min()
     }
 
@@ -231,11 +233,13 @@ impl Core {
         let answer = match self.used(caller, request)? {
             None => return Ok(Repeat::First(None)),
             Some(Seen::New(used)) => return Ok(Repeat::First(Some(used))),
-            Some(Seen::Before(answer)) => answer,
+            Some(Seen::Before(key)) => key,
         };
+        let Key { id, answer, .. } = *answer;
         let spawned = |wrap: fn(ccagent_proto::agent::AgentSpawnResult) -> Response| {
-            let id: TaskId = answer.parse().map_err(internal)?;
-            self.spawn_result(cx, id).map(wrap)
+            let task: TaskId = answer.parse().map_err(internal)?;
+            // Where it left memory, the edge reads the answer.
+            self.spawn_result(cx, task).map(wrap).map_err(|error| error.with("answered", id))
         };
         let response = match request {
             Request::AgentSpawn(_) => spawned(Response::AgentSpawn)?,

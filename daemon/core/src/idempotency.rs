@@ -1,14 +1,20 @@
 //! Idempotency: a call that creates something, made twice with one key, creates it once.
+//!
+//! A spawn is answered by its task as it stands. Once that left memory, the answer that it had then is read from the
+//! store, for as long as the key is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use ccagent_proto::method::Request;
-use ccagent_proto::{Error, Kind, Millis};
+use ccagent_proto::{Error, Kind, Millis, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::record::Record;
-use crate::table::Stored;
+use crate::table::{Stored, Table};
+use crate::task;
 
 /// A key that was used, with the answer that it got.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +23,8 @@ pub struct Key {
     pub id: String,
     /// Rises with every key: the oldest go first.
     pub seq: u64,
-    /// The hash of the method and its params.
+    /// The hash of the method and its params, keyed by the key itself, which is not stored: nobody can try values
+    /// out on it.
     pub params: String,
     /// What the call made: a task's id, or the answer as JSON.
     pub answer: String,
@@ -35,6 +42,82 @@ impl Stored for Key {
 
     fn record(self) -> Record {
         Record::Key(self)
+    }
+}
+
+impl Key {
+    /// The task that the call made.
+    fn task(&self) -> Option<TaskId> {
+        self.answer.parse().ok()
+    }
+}
+
+/// How a spawn is answered whose task left memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The key's id.
+    pub id: String,
+    /// The answer as JSON.
+    pub text: String,
+}
+
+impl Stored for Answer {
+    const KIND: &'static str = "answer";
+    type Id = String;
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn record(self) -> Record {
+        Record::Answer(self)
+    }
+}
+
+/// The keys with their order and the tasks that they made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Keys {
+    table: Table<Key>,
+    order: BTreeMap<u64, String>,
+    tasks: BTreeMap<TaskId, BTreeSet<String>>,
+}
+
+impl Keys {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.table.iter()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<&Key> {
+        self.order.values().next().and_then(|id| self.table.get(id))
+    }
+
+    pub(crate) fn load(&mut self, key: Key) {
+        self.note(&key);
+        self.table.load(key);
+    }
+
+    fn insert(&mut self, cx: &mut Cx<'_>, key: Key) {
+        self.note(&key);
+        self.table.insert(cx, key);
+    }
+
+    fn note(&mut self, key: &Key) {
+        self.order.insert(key.seq, key.id.clone());
+        if let Some(task) = key.task() {
+            self.tasks.entry(task).or_default().insert(key.id.clone());
+        }
+    }
+
+    fn forget_oldest(&mut self, cx: &mut Cx<'_>) {
+        let Some((_, id)) = self.order.pop_first() else { return };
+        let Some(task) = self.table.remove(cx, &id).and_then(|key| key.task()) else { return };
+        if let Some(keys) = self.tasks.get_mut(&task) {
+            keys.remove(&id);
+            if keys.is_empty() {
+                self.tasks.remove(&task);
+            }
+        }
+        cx.delete(Answer::KIND, id);
     }
 }
 
@@ -58,12 +141,14 @@ impl Core {
             return Err(Error::new(Kind::InvalidParams, "idempotencyKey has 1 to 256 bytes")
                 .with("path", "idempotencyKey"));
         }
-        // A hash: whatever bytes a key has, they can be stored.
-        let id = blake3::hash(format!("{}/{key}", identity(caller)).as_bytes()).to_hex().to_string();
-        let params = blake3::hash(params.as_bytes()).to_hex().to_string();
-        match self.keys.get(&id) {
+        // Hashes: whatever bytes a key has, they can be stored, and no value of an environment can be read.
+        let named = format!("{}/{key}", identity(caller));
+        let id = blake3::hash(named.as_bytes()).to_hex().to_string();
+        let secret = blake3::derive_key("ccagent idempotency params", named.as_bytes());
+        let params = blake3::keyed_hash(&secret, params.as_bytes()).to_hex().to_string();
+        match self.keys.table.get(&id) {
             None => Ok(Some(Seen::New(Use { id, params }))),
-            Some(row) if row.params == params => Ok(Some(Seen::Before(row.answer.clone()))),
+            Some(row) if row.params == params => Ok(Some(Seen::Before(Box::new(row.clone())))),
             Some(_) => Err(Error::new(
                 Kind::IdempotencyConflict,
                 format!("the key {key:?} was used with other params: take a new key"),
@@ -75,29 +160,32 @@ impl Core {
     /// Remembers a key with its answer.
     pub(crate) fn remember(&mut self, cx: &mut Cx<'_>, used: Use, answer: String) {
         let seq = self.next(cx, "key");
-        self.key_order.insert(seq, used.id.clone());
         self.keys.insert(cx, Key { id: used.id, seq, params: used.params, answer, at: cx.now });
-        while self.keys.len() > self.limits.key_count as usize {
-            self.forget_oldest_key(cx);
+        while self.keys.table.len() > self.limits.key_count as usize {
+            self.keys.forget_oldest(cx);
         }
     }
 
     /// Drops keys that are too old; says when the next one will be.
     pub(crate) fn expire_keys(&mut self, cx: &mut Cx<'_>) {
-        while self.oldest_key().is_some_and(|key| key.at.saturating_add(self.limits.key_ms) <= cx.now) {
-            self.forget_oldest_key(cx);
+        while self.keys.oldest().is_some_and(|key| key.at.saturating_add(self.limits.key_ms) <= cx.now) {
+            self.keys.forget_oldest(cx);
         }
     }
 
-    pub(crate) fn oldest_key(&self) -> Option<&Key> {
-        self.key_order.values().next().and_then(|id| self.keys.get(id))
-    }
-
-    fn forget_oldest_key(&mut self, cx: &mut Cx<'_>) {
-        if let Some((_, id)) = self.key_order.pop_first() {
-            self.keys.remove(cx, &id);
+    /// Stores how the calls that made a task are answered from now on: it leaves memory.
+    pub(crate) fn keep_answers(&self, cx: &mut Cx<'_>, row: &task::Row) {
+        let Some(keys) = self.keys.tasks.get(&row.id) else { return };
+        let Ok(text) = serde_json::to_string(&self.answer_about(row, cx.now)) else { return };
+        for id in keys {
+            cx.put(Record::Answer(Answer { id: id.clone(), text: text.clone() }));
         }
     }
+}
+
+/// What stands for a value in params that nobody may read: equal values have equal ones.
+pub fn disguise(value: &str) -> String {
+    blake3::hash(value.as_bytes()).to_hex().to_string()
 }
 
 /// What a look-up found.
@@ -105,8 +193,8 @@ impl Core {
 pub(crate) enum Seen {
     /// The key is new.
     New(Use),
-    /// It was used; this is what it made.
-    Before(String),
+    /// It was used.
+    Before(Box<Key>),
 }
 
 fn identity(caller: &Caller) -> String {

@@ -28,6 +28,8 @@ pub enum Input {
     Closing,
     /// Other bounds and times hold from now on.
     Reconfigure(Box<Limits>),
+    /// Where the edge keeps environment values of a repeated call that it answered from the store.
+    Forget(u64),
     /// Acknowledged messages, by their records' ids, that the edge found past their bounds.
     ForgetMail(Vec<(String, MessageId)>),
     /// A deadline passed.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::idempotency::Key;
+use crate::idempotency::{Answer, Key};
 use crate::message::{Body, Row as Message};
 use crate::notification::Row as Notification;
 use crate::session::Row as Session;
@@ -153,4 +153,6 @@ records! {
     Team(Team) true,
     /// An idempotency key.
     Key(Key) true,
+    /// The answer of a spawn whose task left memory.
+    Answer(Answer) false,
 }

@@ -38,14 +38,12 @@ impl Core {
                     core.messages.load(row);
                 }
                 Record::Team(row) => core.teams.load(row),
-                Record::Key(row) => {
-                    core.key_order.insert(row.seq, row.id.clone());
-                    core.keys.load(row);
-                }
+                Record::Key(row) => core.keys.load(row),
                 // Read by id when they are needed.
                 Record::Launch(_)
                 | Record::Prompt(_)
                 | Record::Past(_)
+                | Record::Answer(_)
                 | Record::Body(_)
                 | Record::Read(_) => {}
             }

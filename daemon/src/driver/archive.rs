@@ -7,6 +7,7 @@ mod mail;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ccagent_core::idempotency::Answer;
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
 use ccagent_core::task::{Launch, Past, Prompt, Row};
@@ -115,18 +116,25 @@ impl Archive {
         let view = handle
             .ask(move |core, now| core.needs_sight(&asker, &row).map(|()| core.view_row(&row, now)))
             .await??;
-        let mut response = match request {
-            Request::TaskGet(_) => Response::TaskGet(view),
-            _ => {
-                return Err(Error::new(
-                    Kind::AlreadyTerminal,
-                    format!("task {id} has ended and is archived"),
-                )
-                .with("taskId", id.to_string()));
-            }
+        match request {
+            Request::TaskGet(_) => Ok(Response::TaskGet(view)),
+            _ => Err(Error::new(Kind::AlreadyTerminal, format!("task {id} has ended and is archived"))
+                .with("taskId", id.to_string())),
+        }
+    }
+
+    /// How a call with this key was answered whose task left memory.
+    pub(super) async fn answered(&self, key: &str, request: &Request) -> Result<Option<Response>, Error> {
+        let Some(Record::Answer(answer)) = self.record(Answer::KIND, key.to_owned()).await? else {
+            return Ok(None);
         };
-        self.complete(caller, request, &mut response, handle).await?;
-        Ok(response)
+        let result = serde_json::from_str(&answer.text)
+            .map_err(|error| Error::new(Kind::StoreFailed, error.to_string()))?;
+        Ok(match request {
+            Request::AgentSpawn(_) => Some(Response::AgentSpawn(result)),
+            Request::TaskResume(_) => Some(Response::TaskResume(result)),
+            _ => None,
+        })
     }
 
     /// A page of archived tasks, where that is what the call goes on with.

@@ -46,26 +46,11 @@ impl Handle {
         if let Some(page) = self.archive.page(&caller, &request, self).await? {
             return Ok(page);
         }
-        let answer = self.send(Input::Call(caller.clone(), request.clone())).await;
-        let answer = match answer {
-            Err(error) => match archived_in(&error) {
-                Some(_) if matches!(request, Request::TaskWait(_)) => {
-                    return self.wait_with_archived(caller, request).await;
-                }
-                Some(id) if matches!(request, Request::TaskResume(_) | Request::AgentSpawn(_)) => {
-                    // It is brought back first.
-                    self.send(Input::thaw(self.archive.past(id).await?)).await?;
-                    self.send(Input::Call(caller.clone(), request.clone())).await
-                }
-                Some(id) => {
-                    let past = self.archive.past(id).await?;
-                    return self.archive.answer(&caller, &request, past, self).await;
-                }
-                None => Err(error),
-            },
-            answer => answer,
+        let mut response = match self.send(Input::Call(caller.clone(), request.clone())).await {
+            // Rare and large: every call would be as large.
+            Err(error) => Box::pin(self.recall(&caller, &request, error)).await?,
+            Ok(answer) => answer.ok_or_else(gone)?,
         };
-        let mut response = answer?.ok_or_else(gone)?;
         match self.archive.complete(&caller, &request, &mut response, self).await {
             // What was made is made, and its caller has to know it, whatever could not be read about it.
             Err(error) if made(&response) => {
@@ -74,6 +59,29 @@ impl Handle {
             completed => completed?,
         }
         Ok(response)
+    }
+
+    /// Answers a call that the core refused because a task left memory.
+    async fn recall(&self, caller: &Caller, request: &Request, mut error: Error) -> Result<Response, Error> {
+        let answered = error.data.remove("answered");
+        if let Some(key) = answered.as_ref().and_then(|key| key.as_str())
+            && let Some(answer) = self.archive.answered(key, request).await?
+        {
+            if let Some(vault) = caller.vault {
+                self.tell(Input::Forget(vault)).await;
+            }
+            return Ok(answer);
+        }
+        let Some(id) = archived_in(&error) else { return Err(error) };
+        match request {
+            Request::TaskWait(_) => self.wait_with_archived(caller.clone(), request.clone()).await,
+            Request::TaskResume(_) | Request::AgentSpawn(_) => {
+                // It is brought back first.
+                self.send(Input::thaw(self.archive.past(id).await?)).await?;
+                self.send(Input::Call(caller.clone(), request.clone())).await?.ok_or_else(gone)
+            }
+            _ => self.archive.answer(caller, request, self.archive.past(id).await?, self).await,
+        }
     }
 
     /// A wait of whose tasks some are archived, and so have ended: the others are asked for by themselves.

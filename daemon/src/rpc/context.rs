@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccagent_core::Caller;
+use ccagent_core::idempotency::disguise;
 use ccagent_proto::method::Call;
 use ccagent_proto::{Error, Kind, Millis};
 use tokio_util::sync::CancellationToken;
@@ -51,11 +52,13 @@ impl Context {
         self.handle.call::<M>(caller.clone(), params).await
     }
 
-    /// Moves environment values into the vault: the core sees their names only.
+    /// Moves environment values into the vault: the core sees their names, and whether values are the same.
     pub(crate) fn with_vault(&self, caller: Caller, env: Option<&mut BTreeMap<String, String>>) -> Caller {
         let Some(env) = env.filter(|env| !env.is_empty()) else { return caller };
         let values = env.clone();
-        env.values_mut().for_each(String::clear);
+        for value in env.values_mut() {
+            *value = disguise(value);
+        }
         Caller { vault: Some(self.vault.put(values)), ..caller }
     }
 

@@ -70,6 +70,12 @@ async fn settle(
     answer: AgentSpawnResult,
     background: bool,
 ) -> Result<AgentSpawnResult, Error> {
+    if answer.task.status.is_done() {
+        // Nothing is to be waited for, nor may it still be there: the key of the call was used before.
+        refuse_unstarted(&answer.task)?;
+        let waited = !background && !answer.task.is_backgrounded;
+        return Ok(if waited { finished(answer.task) } else { launched(answer) });
+    }
     if background || answer.task.is_backgrounded {
         let task = until_it_runs(context, patience, caller, &answer.task).await?;
         return Ok(AgentSpawnResult { task, ..launched(answer) });

@@ -27,6 +27,40 @@ async fn a_repeated_spawn_gives_the_same_task() {
     daemon.end().await;
 }
 
+/// I2: a repeat is answered as the call was, also when its task was pruned, and runs nothing.
+#[tokio::test]
+async fn a_repeat_is_answered_when_the_task_was_pruned() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let call = |background: bool, key: &str| {
+        json!({ "command": ["/bin/echo", "said"], "runInBackground": background, "idempotencyKey": key,
+                "env": { "TOKEN": "secret" } })
+    };
+    let (waited, launched) =
+        (conn.ok("agent.spawn", call(false, "w")).await, conn.ok("agent.spawn", call(true, "l")).await);
+    let notices = conn.ok("notification.next", json!({ "waitMs": 50_000 })).await;
+    conn.ok("notification.ack", json!({ "ids": [notices["notifications"][0]["id"]] })).await;
+    for first in [&waited, &launched] {
+        conn.ok("task.remove", json!({ "taskId": first["taskId"] })).await;
+    }
+    daemon.crash();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    for _ in 0..2 {
+        for (first, params) in [(&waited, call(false, "w")), (&launched, call(true, "l"))] {
+            let again = conn.ok("agent.spawn", params).await;
+            for key in ["taskId", "status", "text", "hint"] {
+                assert_eq!(again[key], first[key], "{key}");
+            }
+        }
+    }
+    assert_eq!(conn.ok("task.list", json!({ "all": true })).await["tasks"], json!([]));
+    let mut other = call(false, "w");
+    other["env"]["TOKEN"] = "other".into();
+    assert_eq!(conn.kind("agent.spawn", other).await, Kind::IdempotencyConflict);
+    daemon.end().await;
+}
+
 /// I1, MB-06: a message that is sent again with its key is there once.
 #[tokio::test]
 async fn a_repeated_message_is_there_once() {

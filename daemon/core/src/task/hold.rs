@@ -39,6 +39,7 @@ impl Core {
         let Some(row) = self.tasks.remove(cx, id) else {
             return;
         };
+        self.keep_answers(cx, &row);
         self.forget_vault(cx, id);
         let State::Done { outcome, at } = row.state else {
             return;
@@ -148,6 +149,7 @@ impl Core {
                 self.task_event(cx, id, Topic::Task, "task.removed", json!({}));
                 self.drop_notices(cx, id);
                 if let Some(row) = self.tasks.remove(cx, id) {
+                    self.keep_answers(cx, &row);
                     self.erase(cx, id, row.session);
                 }
                 self.forget_vault(cx, id);

@@ -6,7 +6,7 @@ use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams, AgentSpawnResul
 use ccagent_proto::event::Topic;
 use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::Receives;
-use ccagent_proto::{Error, Kind, SessionId, TaskId};
+use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -79,8 +79,11 @@ impl Core {
 
     /// How a spawn or resume is answered, as things stand.
     pub(crate) fn spawn_result(&self, cx: &Cx<'_>, id: TaskId) -> Result<AgentSpawnResult, Error> {
-        let row = self.task(&id.to_string())?;
-        let task = self.view_row(row, cx.now);
+        Ok(self.answer_about(self.task(&id.to_string())?, cx.now))
+    }
+
+    /// How a spawn or resume of a task is answered.
+    pub(crate) fn answer_about(&self, row: &Row, now: Millis) -> AgentSpawnResult {
         let status = match row.state {
             State::Done { outcome: Outcome::Completed, .. } => SpawnStatus::Completed,
             State::Done { outcome: Outcome::Killed, .. } => SpawnStatus::Killed,
@@ -94,7 +97,8 @@ impl Core {
                 None => SpawnStatus::AsyncLaunched,
             },
         };
-        Ok(AgentSpawnResult { status, task_id: id, task, text: None, hint: Some(HINT.to_owned()) })
+        let task = self.view_row(row, now);
+        AgentSpawnResult { status, task_id: row.id, task, text: None, hint: Some(HINT.to_owned()) }
     }
 
     pub(crate) fn agent_explain(

@@ -63,7 +63,8 @@ impl Disk {
                 | Record::Body(_)
                 | Record::Read(_)
                 | Record::Team(_)
-                | Record::Key(_) => {}
+                | Record::Key(_)
+                | Record::Answer(_) => {}
             }
             known.insert((record.kind(), record.id()), record.encode().unwrap());
         }
@@ -78,6 +79,9 @@ impl Disk {
         assert_eq!(self.ids("launch"), launches, "launch records are those of the tasks");
         pasts.sort();
         assert_eq!(self.ids("past"), pasts, "archived rows are those of the archive");
+        for id in self.ids("answer") {
+            assert!(known.contains_key(&("key", id.to_owned())), "the answer {id} has a key");
+        }
         for id in bodies {
             assert!(self.get("body", &id).is_some(), "the text of {id} is stored");
         }

@@ -85,7 +85,8 @@ impl Ledger {
             | Record::Past(_)
             | Record::Body(_)
             | Record::Team(_)
-            | Record::Key(_) => {}
+            | Record::Key(_)
+            | Record::Answer(_) => {}
         }
     }
 

@@ -1,11 +1,17 @@
 //! Idempotency keys: a call that creates something, made twice, creates it once.
 
-use ccagent_core::{Input, Limits};
-use ccagent_proto::agent::{AgentSpawnParams, SpawnStatus};
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccagent_core::idempotency::disguise;
+use ccagent_core::record::Write;
+use ccagent_core::{Input, Limits, Record};
+use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::message::MessageSendParams;
-use ccagent_proto::method::{AgentSpawn, MessageSend, SessionOpen, TaskResume, TeamCreate};
+use ccagent_proto::method::{
+    AgentSpawn, MessageSend, SessionOpen, TaskPrune, TaskRemove, TaskResume, TeamCreate,
+};
 use ccagent_proto::session::SessionOpenParams;
-use ccagent_proto::task::{TaskListParams, TaskResumeParams};
+use ccagent_proto::task::{TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams};
 use ccagent_proto::team::TeamCreateParams;
 use ccagent_proto::{Kind, Millis};
 
@@ -79,6 +85,61 @@ fn a_repeat_finds_an_archived_task() {
     desk.input(Input::thaw(past));
     let again = desk.spawned(keyed("k"));
     assert_eq!((again.task_id, again.status), (task, SpawnStatus::Completed));
+}
+
+/// I2, I8: a spawn is answered the same once its task is pruned or removed: the answer is in the store, for as long as
+/// its key is kept, and no longer.
+#[test]
+fn a_repeat_is_answered_when_the_task_is_gone() {
+    let mut desk = Desk::with(Limits { key_count: 2, ..Limits::default() });
+    let (pruned, removed) = (desk.completed(keyed("p")), desk.completed(keyed("r")));
+    desk.ok::<TaskRemove>(&person(), TaskRemoveParams { task_id: removed.to_string(), force: None });
+    desk.ack_all();
+    desk.after(30_000);
+    desk.ok::<TaskPrune>(&person(), TaskPruneParams::default());
+    assert!(!desk.core.knows(pruned) && !desk.core.knows(removed));
+    for (key, task) in [("p", pruned), ("r", removed)] {
+        for _ in 0..2 {
+            let error = desk.refused::<AgentSpawn>(&person(), keyed(key), Kind::TaskNotFound);
+            let answer = stored_answer(&desk, error.data["answered"].as_str().unwrap());
+            assert_eq!((answer.task_id, answer.status), (task, SpawnStatus::Completed));
+            desk.restart();
+        }
+    }
+    let other = AgentSpawnParams { description: Some("other".into()), ..keyed("p") };
+    desk.refused::<AgentSpawn>(&person(), other, Kind::IdempotencyConflict);
+    desk.spawn(keyed("x"));
+    let gone = desk.writes.iter().any(|write| matches!(write, Write::Delete { kind: "answer", .. }));
+    assert!(gone, "the answer goes with its key");
+}
+
+fn stored_answer(desk: &Desk, key: &str) -> AgentSpawnResult {
+    let text = desk.writes.iter().rev().find_map(|write| match write {
+        Write::Put(Record::Answer(answer)) if answer.id == key => Some(answer.text.as_str()),
+        _ => None,
+    });
+    serde_json::from_str(text.unwrap()).unwrap()
+}
+
+/// Params are the same where all are, also values that the core sees disguised; the hash that is stored tells nothing
+/// about them without the key.
+#[test]
+fn values_of_an_environment_are_params() {
+    let mut desk = Desk::new();
+    let with = |key: &str, value: &str| {
+        let env = BTreeMap::from([("TOKEN".to_owned(), disguise(value))]);
+        AgentSpawnParams { env: Some(env), ..keyed(key) }
+    };
+    let first = desk.spawn(with("k", "secret"));
+    assert_eq!(desk.spawn(with("k", "secret")), first);
+    desk.refused::<AgentSpawn>(&person(), with("k", "other"), Kind::IdempotencyConflict);
+    desk.spawn(with("l", "secret"));
+    let hashes = desk.writes.iter().filter_map(|write| match write {
+        Write::Put(Record::Key(key)) => Some(key.params.clone()),
+        _ => None,
+    });
+    let hashes: BTreeSet<_> = hashes.collect();
+    assert_eq!(hashes.len(), 2);
 }
 
 /// The same key with other params, or for another method, is a conflict.
