@@ -297,11 +297,11 @@ fn weight(write: &Write) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::hub::Bounds;
 
-    struct NoHands;
+    pub(crate) struct NoHands;
 
     impl Hands for NoHands {
         fn start(&self, _: Start) {}
@@ -311,15 +311,21 @@ mod tests {
         fn forget(&self, _: u64) {}
     }
 
-    /// L6: a question, too, is answered only after the commit of what it saw.
-    #[tokio::test]
-    async fn a_question_is_answered_after_the_commit() {
+    /// A driver that does not run yet.
+    pub(crate) fn idle(inbox: usize) -> (Driver<NoHands>, Handle, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let options = store::Options::new(ccagent_core::Record::KINDS);
         let store = Arc::new(Store::open(&dir.path().join("state"), options).unwrap());
         let hub = Hub::new("e".into(), Bounds { ring: 1, subscriber: 1 });
         let core = Core::new(ccagent_core::Limits::default());
-        let (mut driver, _handle) = Driver::new(core, store, hub, NoHands, 1);
+        let (driver, handle) = Driver::new(core, store, hub, NoHands, inbox);
+        (driver, handle, dir)
+    }
+
+    /// L6: a question, too, is answered only after the commit of what it saw.
+    #[tokio::test]
+    async fn a_question_is_answered_after_the_commit() {
+        let (mut driver, _handle, _dir) = idle(1);
         let (reply, mut answer) = oneshot::channel();
         let question: Question = Box::new(move |core, _| reply.send(core.paused()).unwrap());
         let (writes, releases) = driver.apply_batch(Message::Ask(question));

@@ -134,6 +134,12 @@ impl Handle {
         answer.await.map_err(|_| gone())?
     }
 
+    /// Whether the inbox has no room: what a client begins now would wait, and is refused instead. What is under way
+    /// waits for its place, and so do the runners' reports.
+    pub fn is_full(&self) -> bool {
+        self.inbox.capacity() == 0
+    }
+
     async fn tell(&self, input: Input) {
         // The driver ends only with the daemon; what it is told then concerns nobody.
         drop(self.inbox.send(Message::Tell(Box::new(input))).await);

@@ -20,6 +20,7 @@ use super::{daemon, events, mail, session, spawn, stop, task};
 /// # Errors
 /// When two methods have one name.
 pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
+    let driver = context.handle.clone();
     let mut registry = Registry::new(context);
     core_methods(&mut registry);
     waiting_methods(&mut registry);
@@ -30,7 +31,7 @@ pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
     if let Ok(document) = serde_json::value::to_raw_value(&openrpc::document()) {
         registry.fixed("rpc.discover", document);
     }
-    registry.finish()
+    Ok(registry.finish()?.bounded_by(driver))
 }
 
 /// What the core answers and nothing has to wait for.

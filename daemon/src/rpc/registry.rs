@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 
 use super::connection::Origin;
 use super::service::{answer_too_long, object};
+use crate::driver::Handle;
 
 /// What becomes of a method's call when its caller goes away or takes it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +53,20 @@ pub(crate) enum Course {
 pub struct Api {
     methods: Methods,
     manners: HashMap<&'static str, Manner>,
+    driver: Option<Handle>,
 }
 
 impl Api {
+    /// The same, answering nothing while the driver's inbox is full.
+    pub(crate) fn bounded_by(self, driver: Handle) -> Self {
+        Self { driver: Some(driver), ..self }
+    }
+
+    /// Whether there is no room for one more call.
+    pub(crate) fn is_full(&self) -> bool {
+        self.driver.as_ref().is_some_and(Handle::is_full)
+    }
+
     /// The module.
     pub(crate) fn methods(&self) -> &Methods {
         &self.methods
@@ -233,7 +245,7 @@ impl<C: Send + Sync + 'static> Registry<C> {
     pub fn finish(self) -> Result<Api, RegisterMethodError> {
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(Api { methods: self.module.into(), manners: self.manners }),
+            None => Ok(Api { methods: self.module.into(), manners: self.manners, driver: None }),
         }
     }
 

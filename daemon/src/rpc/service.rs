@@ -195,6 +195,11 @@ impl Service {
         let ready = |response: MethodResponse| std::future::ready(response).boxed();
         match self.api.methods().method(&request.method) {
             None => ready(MethodResponse::error(id, object(&no_method(&request.method)))),
+            Some(MethodCallback::Async(_) | MethodCallback::Subscription(_)) if self.api.is_full() => {
+                let error =
+                    Error::new(Kind::Overloaded, "too many calls wait for the daemon: try again later");
+                ready(MethodResponse::error(id, object(&error)))
+            }
             Some(MethodCallback::Sync(method)) => ready(method(id, params, self.limits.answer, extensions)),
             Some(MethodCallback::Async(method)) => {
                 method(id, params.into_owned(), number, self.limits.answer, extensions)
@@ -295,4 +300,50 @@ pub(crate) fn failure(id: Id<'_>, error: &Error) -> Box<RawValue> {
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use ccagent_core::input::Report;
+    use ccagent_core::{Caller, RunnerEvent};
+    use ccagent_proto::method::TaskList;
+    use serde_json::Value;
+
+    use super::super::connection::tests::operator;
+    use super::super::registry::Registry;
+    use super::*;
+    use crate::driver::Handle;
+    use crate::driver::tests::idle;
+
+    async fn list(service: &Service) -> Value {
+        match service.begin(br#"{"jsonrpc":"2.0","id":1,"method":"task.list"}"#) {
+            Begun::Later(later) => serde_json::from_str(later.answer.await.unwrap().get()).unwrap(),
+            Begun::Now(_) | Begun::Silent => panic!("it is answered later"),
+        }
+    }
+
+    /// I8, SV-09: a call that would have to wait for the driver is refused at once, and can be made again; a report of a
+    /// runner waits, and is not lost.
+    #[tokio::test]
+    async fn a_full_inbox_refuses_calls_and_no_reports() {
+        let (driver, handle, _dir) = idle(1);
+        let mut registry = Registry::new(Arc::new(handle.clone()));
+        registry.read::<TaskList, _, _>(|handle: Arc<Handle>, _, params| async move {
+            handle.call::<TaskList>(Caller::operator(1), params).await
+        });
+        let api = Arc::new(registry.finish().unwrap().bounded_by(handle.clone()));
+        let service = Service::new(api, operator(1), Arc::new(Limits::default()), None);
+        let task = "agent_01890000-0000-7000-8000-0000000000ff".parse().unwrap();
+        let report = || handle.report(RunnerEvent { task, attempt: 1, what: Report::NeverStarted });
+        assert!(report().now_or_never().is_some());
+        let mut second = report().boxed();
+        assert!((&mut second).now_or_never().is_none());
+        let error = &list(&service).await["error"];
+        assert_eq!((&error["code"], &error["data"]["retryable"]), (&(-32001).into(), &true.into()));
+        let running = tokio::spawn(driver.run());
+        second.await;
+        handle.ask(|_, _| ()).await.unwrap();
+        assert!(list(&service).await["result"].is_object());
+        running.abort();
+    }
 }
