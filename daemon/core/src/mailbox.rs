@@ -8,6 +8,8 @@
 //!
 //! Who holds what is not stored: a restart ends all connections, and so hands everything out again.
 
+mod read;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,19 +19,19 @@ use ccagent_proto::mailbox as wire;
 use ccagent_proto::message::{Message, MessageKind, MessageState};
 use ccagent_proto::task::Receives;
 use ccagent_proto::{Acked, Error, Kind, MessageId, Millis, SessionId, TaskId};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::{About, Cx};
-use crate::limits::Limits;
-use crate::message::{Body, Row, Text, mail_event};
+use crate::message::{Row, Text, mail_event};
 use crate::page;
 use crate::record::Record;
 use crate::session;
-use crate::table::Stored;
 use crate::task;
+
+pub(crate) use read::forget;
+pub use read::{Read, is_kept, read_key};
 
 /// Bytes of text in one page of messages at most.
 const PAGE_BYTES: u64 = 8 << 20;
@@ -70,47 +72,6 @@ pub(crate) fn of_session(row: &session::Row) -> Address {
         task: None,
         session: Some(row.id.clone()),
         receives: crate::message::POLL,
-    }
-}
-
-/// An acknowledged message: never needed by a rule, listed by the edge from the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Read {
-    /// The message.
-    pub row: Row,
-    /// When it was acknowledged.
-    pub at: Millis,
-}
-
-impl Stored for Read {
-    const KIND: &'static str = "read";
-    type Id = String;
-
-    fn id(&self) -> String {
-        read_key(&self.row.mailbox, self.row.id)
-    }
-
-    fn record(self) -> Record {
-        Record::Read(self)
-    }
-}
-
-/// The id of a read message's record: by mailbox, then by rising number.
-pub fn read_key(mailbox: &str, id: MessageId) -> String {
-    format!("{mailbox}#{:020}", id.0)
-}
-
-/// Whether an acknowledged message is kept: like archived tasks, it goes by age, and when newer ones are too many.
-pub fn is_kept(limits: &Limits, now: Millis, newest: u64, read: &Read) -> bool {
-    let young = read.at.saturating_add(limits.archive_ms) > now;
-    young && read.row.id.0.saturating_add(u64::from(limits.archive_count)) > newest
-}
-
-/// Deletes acknowledged messages that are not kept.
-pub(crate) fn forget(cx: &mut Cx<'_>, read: Vec<(String, MessageId)>) {
-    for (record, id) in read {
-        cx.delete(Read::KIND, record);
-        cx.delete(Body::KIND, id.to_string());
     }
 }
 
