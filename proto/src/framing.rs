@@ -26,8 +26,9 @@ pub enum Sniff {
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let bytes = bytes.trim_ascii_start();
     match bytes {
-        // `Content-Length` and the verb CONNECT share their first letter.
-        [] | [b'C'] => Sniff::More,
+        // `Content-Length` and the verb CONNECT share their first letter, POST and the preface of HTTP/2 theirs.
+        [] | [b'C' | b'P'] | [b'P', b'R'] => Sniff::More,
+        [b'P', b'R', b'I', ..] => Sniff::Unknown,
         [b'{' | b'[', ..] => Sniff::Known(Framing::Ndjson),
         [b'C' | b'c', b'o', ..] => Sniff::Known(Framing::ContentLength),
         [b'A'..=b'Z', ..] => Sniff::Known(Framing::Http),
@@ -52,7 +53,9 @@ mod tests {
             (b"content-length: 2", Sniff::Known(Framing::ContentLength)),
             (b"CONNECT / HTTP/1.1", Sniff::Known(Framing::Http)),
             (b"POST / HTTP/1.1", Sniff::Known(Framing::Http)),
-            (b"PRI * HTTP/2.0", Sniff::Known(Framing::Http)),
+            (b"PR", Sniff::More),
+            (b"PROPFIND / HTTP/1.1", Sniff::Known(Framing::Http)),
+            (b"PRI * HTTP/2.0", Sniff::Unknown),
             (b"hello", Sniff::Unknown),
             (b"\x16\x03\x01", Sniff::Unknown),
         ];

@@ -3,13 +3,17 @@
 //! The content type must be JSON: a browser then asks first, so a page of another origin can't post through a proxy.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{Method, StatusCode};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use jsonrpsee::core::http_helpers::{HttpError, read_body};
 use jsonrpsee::server::http::is_json;
-use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse, serve_with_graceful_shutdown};
+use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -48,22 +52,32 @@ impl Http {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let stop = self.stop.clone().cancelled_owned();
         let http = Arc::clone(&self);
-        let answer = tower::service_fn(move |request: ::http::Request<hyper::body::Incoming>| {
+        let answer = service_fn(move |request: ::http::Request<hyper::body::Incoming>| {
             let http = Arc::clone(&http);
             async move { Ok::<_, Infallible>(http.answer(request.map(HttpBody::new)).await) }
         });
-        // Boxed: the compiler can't prove the bounds of the future inside a spawned one.
-        let served: futures_util::future::BoxFuture<'static, _> =
-            Box::pin(serve_with_graceful_shutdown(io, answer, stop));
-        tokio::select! {
-            served = served => {
-                if let Err(error) = served {
-                    tracing::debug!(%error, "an HTTP connection failed");
+        // No HTTP/2: its requests come side by side, each with a body of its own.
+        let served = http1::Builder::new().serve_connection(TokioIo::new(io), answer).with_upgrades();
+        let mut served = pin!(served);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                served = &mut served => {
+                    if let Err(error) = served {
+                        tracing::debug!(%error, "an HTTP connection failed");
+                    }
+                    break;
+                }
+                () = self.stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    served.as_mut().graceful_shutdown();
+                }
+                () = self.unasked(deadline) => {
+                    tracing::debug!("an HTTP connection asked nothing");
+                    break;
                 }
             }
-            () = self.unasked(deadline) => tracing::debug!("an HTTP connection asked nothing"),
         }
         self.sessions.close();
         self.work.close();

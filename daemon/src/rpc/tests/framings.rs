@@ -75,7 +75,9 @@ async fn a_batch_is_answered_in_order() {
     assert_eq!(error(&answer[2]).1, -32600);
     client.send(&format!("[{quiet}]")).await;
     assert_eq!(error(&client.ask("[]").await).1, -32600);
-    assert_eq!(error(&client.ask("[1,1,1,1,1,1]").await).1, -32600);
+    let long = client.ask("[1,1,1,1,1,1]").await;
+    assert_eq!(error(&long), (Value::Null, -32010, "tooManyRequests".to_owned()));
+    assert_eq!(long["error"]["data"]["limit"], 5);
     assert_eq!(error(&client.ask("[1,").await).1, -32700);
     for _ in 0..4 {
         assert_eq!(daemon.next().await, Seen::Echoed);
@@ -118,14 +120,17 @@ async fn an_answer_is_one_line() {
     assert_eq!(client.ask(&echo(1, text)).await["result"]["text"], text);
 }
 
-/// SV-03: first bytes that begin no framing are answered as a line, and the connection ends.
+/// SV-03, I8: first bytes that begin no framing are answered as a line, and the connection ends.
 #[tokio::test]
 async fn unknown_first_bytes_end_the_connection() {
     let daemon = Daemon::start(Limits::default());
-    let mut client = daemon.client().await;
-    client.raw(b"hello\n").await;
-    assert_eq!(error(&client.next().await.unwrap()).1, -32700);
-    assert_eq!(client.next().await, None);
+    // HTTP/2 as well: it would bring many bodies side by side.
+    for first in [&b"hello\n"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut client = daemon.client().await;
+        client.raw(first).await;
+        assert_eq!(error(&client.next().await.unwrap()).1, -32700);
+        assert_eq!(client.next().await, None);
+    }
 }
 
 /// SV-03: a header section that can't be read is answered, and the connection ends.
