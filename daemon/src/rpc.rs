@@ -71,6 +71,13 @@ pub struct Limits {
     pub first_bytes: Duration,
 }
 
+impl Limits {
+    /// Bytes of the texts of a connection's calls that are under way.
+    pub(crate) fn held(&self) -> usize {
+        self.frame.saturating_mul(2)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         const MIB: usize = 1 << 20;

@@ -1,21 +1,33 @@
 //! Batches: several requests in one text, executed one after another, answered together in their order.
+//!
+//! Each request can be taken back from the moment the batch is read. A batch holds up no other one while it waits: only
+//! once its answers so far are large does it keep its turn.
+
+use std::sync::Arc;
 
 use ccagent_proto::{Error, Kind};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jsonrpsee::core::server::{BatchResponseBuilder, MethodCallback, MethodResponse};
 use jsonrpsee::types::Id;
+use jsonrpsee::types::error::TOO_BIG_BATCH_REQUEST_CODE;
 use serde_json::value::RawValue;
 
+use super::connection::{Revocable, UnderWay};
 use super::registry::Course;
 use super::request::{self, Request};
-use super::service::{Begun, Cancellation, Later, Service, batch_too_long, cancelled_error, failure, object};
+use super::service::{
+    Begun, Cancellation, Later, Service, batch_too_long, bound, cancelled_error, failure, object,
+};
+use super::stream::HIGH_WATER;
 use super::turn::Turn;
 
 /// A batch that is being executed.
 pub(crate) struct Batch {
     entries: Vec<Entry>,
     max_answer: usize,
+    turn: Arc<Turn>,
+    under_way: UnderWay,
 }
 
 enum Entry {
@@ -29,9 +41,8 @@ struct Call {
     id: Option<Id<'static>>,
     text: Box<str>,
     service: Service,
+    revocable: Revocable,
     kept: bool,
-    /// Whether its answer may be a large one.
-    large: bool,
 }
 
 impl Batch {
@@ -41,16 +52,20 @@ impl Batch {
             Ok(raws) => raws,
             Err(error) => return Begun::Now(failure(Id::Null, &request::not_json(&error))),
         };
-        let refuse = |why: String| Begun::Now(failure(Id::Null, &Error::new(Kind::InvalidRequest, why)));
         if raws.is_empty() {
-            return refuse("a batch has at least one request".to_owned());
+            let error = Error::new(Kind::InvalidRequest, "a batch has at least one request");
+            return Begun::Now(failure(Id::Null, &error));
         }
-        if raws.len() > service.limits.batch {
-            return refuse(format!("a batch has at most {} requests", service.limits.batch));
+        let limit = service.limits.batch;
+        if raws.len() > limit {
+            let message = format!("a batch has at most {limit} requests");
+            let error = bound(TOO_BIG_BATCH_REQUEST_CODE, "tooManyRequests", message, limit);
+            return Begun::Now(MethodResponse::error(Id::Null, error).into_json());
         }
-        if let Some(refused) = service.overloaded(None) {
+        if let Some(refused) = service.overloaded(None, text.len()) {
             return Begun::Now(refused.into_json());
         }
+        let under_way = service.connection.begin(text.len());
         let (mut kept, mut entries) = (false, Vec::with_capacity(raws.len()));
         for raw in raws {
             match request::parse(raw.get()) {
@@ -65,22 +80,27 @@ impl Batch {
                 }
             }
         }
-        let batch = Self { entries, max_answer: service.limits.answer };
+        let batch = Self { entries, max_answer: service.limits.answer, turn: Turn::of_batch(), under_way };
         let course = if kept { Course::Kept } else { Course::Dropped };
         Begun::Later(Later { course, answer: batch.run() })
     }
 
     fn run(self) -> BoxFuture<'static, Option<Box<RawValue>>> {
         async move {
-            // Kept to the end: until then the answers pile up here.
-            let mut turn = None;
-            let mut answers = BatchResponseBuilder::new_with_limit(self.max_answer);
-            for entry in self.entries {
-                let Some(answer) = entry.run(&mut turn).await else { continue };
+            let Self { entries, max_answer, turn, under_way } = self;
+            let _under_way = under_way;
+            let (mut answers, mut bytes) = (BatchResponseBuilder::new_with_limit(max_answer), 0);
+            for entry in entries {
+                let Some(answer) = entry.run(&turn).await else { continue };
+                bytes += answer.as_json().get().len();
                 if answers.append(answer).is_err() {
-                    let error = batch_too_long(self.max_answer);
+                    let error = batch_too_long(max_answer);
                     return Some(MethodResponse::error(Id::Null, error).into_json());
                 }
+                if bytes >= HIGH_WATER {
+                    turn.keep();
+                }
+                turn.pass();
             }
             // Nothing but notifications: nothing is said.
             (!answers.is_empty()).then(|| MethodResponse::from_batch(answers.finish()).into_json())
@@ -102,13 +122,13 @@ fn entry(service: &Service, request: &Request<'_>, text: &str) -> Option<Entry> 
         return request.id.clone().map(|id| Entry::Ready(MethodResponse::error(id, object(&error))));
     }
     let id = request.id.clone().map(Id::into_owned);
+    let revocable = service.connection.revocable(id.clone());
     let kept = service.api.is_kept(&request.method);
-    let large = service.api.is_large(&request.method);
-    Some(Entry::Call(Call { id, text: text.into(), service: service.clone(), kept, large }))
+    Some(Entry::Call(Call { id, text: text.into(), service: service.clone(), revocable, kept }))
 }
 
 impl Entry {
-    async fn run(self, turn: &mut Option<Turn>) -> Option<MethodResponse> {
+    async fn run(self, turn: &Arc<Turn>) -> Option<MethodResponse> {
         match self {
             Self::Ready(response) => Some(response),
             Self::Call(call) => call.run(turn).await,
@@ -117,27 +137,31 @@ impl Entry {
 }
 
 impl Call {
-    async fn run(self, turn: &mut Option<Turn>) -> Option<MethodResponse> {
-        let Self { id, text, service, kept, large } = self;
+    async fn run(self, turn: &Arc<Turn>) -> Option<MethodResponse> {
+        let Self { id, text, service, revocable, kept } = self;
+        let cancelled = || MethodResponse::error(id.clone().unwrap_or(Id::Null), object(&cancelled_error()));
+        let taken_back = revocable.cancelled.clone();
         let answered = async {
-            if large && turn.is_none() {
-                // Under way while it waits, so that batches without end are refused.
-                let _under_way = service.connection.begin(None);
-                *turn = Some(service.connection.turns().batch().await);
-            }
             // Read again rather than kept apart: the text owns all that a request borrows.
-            match request::parse(&text) {
-                Ok(request) => Some(service.call(&request).await),
-                Err(_) => None,
+            let Ok(request) = request::parse(&text) else { return None };
+            let page = service.api.course(&request.method) == Course::Page;
+            let begins = tokio::select! {
+                biased;
+                // One that was taken back before it was reached has done nothing.
+                () = taken_back.cancelled() => false,
+                () = turn.take(service.connection.turns()), if page => true,
+                () = std::future::ready(()), if !page => true,
+            };
+            if !begins {
+                return Some(cancelled());
             }
+            Some(service.call(&request, revocable, turn).await)
         };
         let response = tokio::select! {
             biased;
             response = answered => response?,
             // A batch that has work in it goes on for that work, and not for what only waits.
-            () = service.connection.ended(), if !kept => {
-                MethodResponse::error(id.clone().unwrap_or(Id::Null), object(&cancelled_error()))
-            }
+            () = service.connection.ended(), if !kept => cancelled(),
         };
         id.is_some().then_some(response)
     }

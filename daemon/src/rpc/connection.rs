@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccagent_core::{Caller, Who};
 use ccagent_proto::{Error, SessionId};
@@ -28,11 +28,14 @@ pub struct Connection {
     peer: Peer,
     /// What a process without an environment of its own to read is given.
     fallback: Arc<Environment>,
-    environment: OnceLock<Arc<Environment>>,
+    /// As it was read last.
+    environment: Mutex<Option<Environment>>,
     identity: Mutex<Identity>,
     calls: Mutex<HashMap<Id<'static>, (u64, CancellationToken)>>,
     numbers: AtomicUsize,
     under_way: AtomicUsize,
+    /// Bytes of the texts of calls that are under way.
+    held: AtomicUsize,
     subscriptions: AtomicUsize,
     turns: Turns,
     idle: Notify,
@@ -64,19 +67,26 @@ pub struct Origin {
     pub connection: Arc<Connection>,
     /// Cancelled when the caller takes the call back.
     pub cancelled: CancellationToken,
+    /// Its turn to make a large answer.
+    pub(crate) turn: Arc<Turn>,
 }
 
 impl Origin {
-    /// Waits until the call may make a large answer.
+    /// Waits until the call may make a large answer; it may until it is answered, or passes its turn on.
     ///
     /// # Errors
     /// When the caller takes the call back before.
-    pub async fn turn(&self) -> Result<Turn, Error> {
+    pub async fn turn(&self) -> Result<(), Error> {
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(cancelled_error()),
-            turn = self.connection.turns.call() => Ok(turn),
+            () = self.turn.take(&self.connection.turns) => Ok(()),
         }
+    }
+
+    /// Passes the turn on: there is nothing to answer yet.
+    pub fn pass(&self) {
+        self.turn.pass();
     }
 }
 
@@ -87,7 +97,7 @@ impl Connection {
             id,
             peer,
             fallback,
-            environment: OnceLock::new(),
+            environment: Mutex::default(),
             identity: Mutex::new(Identity {
                 born: who.clone(),
                 now: who,
@@ -97,6 +107,7 @@ impl Connection {
             calls: Mutex::default(),
             numbers: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
             turns: Turns::new(),
             idle: Notify::new(),
@@ -122,13 +133,17 @@ impl Connection {
         }
     }
 
-    /// The caller of a call that makes something: with its process's base environment and working directory.
+    /// The caller of a call that makes something: with its process's base environment and working directory as they
+    /// are now, or were last where it is gone.
     pub fn creator(&self) -> Caller {
-        let environment = self.environment.get_or_init(|| {
-            let own = self.peer.environment();
-            own.map_or_else(|| Arc::clone(&self.fallback), Arc::new)
-        });
-        Caller { cwd: environment.cwd.clone(), base: Arc::clone(&environment.base), ..self.caller() }
+        let now = self.peer.environment();
+        let mut last = lock(&self.environment);
+        if now.is_some() {
+            *last = now;
+        }
+        let Environment { base, cwd } = last.as_ref().unwrap_or(&self.fallback).clone();
+        drop(last);
+        Caller { cwd, base, ..self.caller() }
     }
 
     /// Makes this session the one that calls mean by default.
@@ -184,9 +199,9 @@ impl Connection {
         }
     }
 
-    /// Calls that are under way.
-    pub fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+    /// Calls and batches that are under way, and the bytes of their texts.
+    pub fn under_way(&self) -> (usize, usize) {
+        (self.under_way.load(Ordering::Relaxed), self.held.load(Ordering::Relaxed))
     }
 
     /// Whether a subscription is open.
@@ -206,15 +221,21 @@ impl Connection {
         }
     }
 
-    /// Counts a call as under way until the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, id: Option<Id<'static>>) -> UnderWay {
+    /// Counts a call, or a batch, of so many bytes as under way until the guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>, bytes: usize) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        UnderWay { connection: Arc::clone(self), bytes }
+    }
+
+    /// Lets a call be taken back by its id until it is dropped.
+    pub(crate) fn revocable(self: &Arc<Self>, id: Option<Id<'static>>) -> Revocable {
         let cancelled = CancellationToken::new();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) as u64;
-        self.under_way.fetch_add(1, Ordering::Relaxed);
         if let Some(id) = &id {
             lock(&self.calls).insert(id.clone(), (number, cancelled.clone()));
         }
-        UnderWay { connection: Arc::clone(self), id, number, cancelled }
+        Revocable { connection: Arc::clone(self), id, number, cancelled }
     }
 
     /// Counts a subscription as open until the guard is dropped.
@@ -224,9 +245,23 @@ impl Connection {
     }
 }
 
-/// A call that is under way.
+/// A call or batch that is under way.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
+    connection: Arc<Connection>,
+    bytes: usize,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.connection.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.connection.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A call that can be taken back.
+#[derive(Debug)]
+pub(crate) struct Revocable {
     connection: Arc<Connection>,
     id: Option<Id<'static>>,
     number: u64,
@@ -234,9 +269,8 @@ pub(crate) struct UnderWay {
     pub(crate) cancelled: CancellationToken,
 }
 
-impl Drop for UnderWay {
+impl Drop for Revocable {
     fn drop(&mut self) {
-        self.connection.under_way.fetch_sub(1, Ordering::Relaxed);
         let Some(id) = &self.id else { return };
         let mut calls = lock(&self.connection.calls);
         // A later call may have taken the same id: it stays.
@@ -264,6 +298,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     /// An operator's connection of this very process.
@@ -285,12 +322,11 @@ pub(crate) mod tests {
     #[test]
     fn a_reused_id_cancels_the_newer_call() {
         let connection = operator(1);
-        let first = connection.begin(Some(Id::Number(1)));
-        let second = connection.begin(Some(Id::Number(1)));
+        let first = connection.revocable(Some(Id::Number(1)));
+        let second = connection.revocable(Some(Id::Number(1)));
         drop(first);
         connection.cancel(&Id::Number(1));
         assert!(second.cancelled.is_cancelled());
-        assert_eq!(connection.under_way(), 1);
     }
 
     /// A caller that makes something brings its process's base environment.
@@ -301,5 +337,22 @@ pub(crate) mod tests {
         let creator = connection.creator();
         assert_eq!(creator.base.get("PATH").cloned(), std::env::var("PATH").ok());
         assert_eq!(creator.cwd.as_deref(), std::env::current_dir().unwrap().to_str());
+    }
+
+    /// I14: a process that changed its directory makes things where it is now, and a gone one where it was last.
+    #[test]
+    fn a_creator_is_where_its_process_is_now() {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "read go; cd /usr; echo there; read end"]).current_dir("/");
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let peer = Peer::process(shell.id().cast_signed());
+        let connection = Connection::new(1, peer, Who::Operator, Arc::new(Environment::default()));
+        assert_eq!(connection.creator().cwd.as_deref(), Some("/"));
+        shell.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        assert_eq!(connection.creator().cwd.as_deref(), Some("/usr"));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(connection.creator().cwd.as_deref(), Some("/usr"));
     }
 }

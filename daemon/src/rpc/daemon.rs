@@ -169,6 +169,7 @@ fn limits(limits: &Limits) -> BTreeMap<String, u64> {
         ("answerBytes", limits.answer as u64),
         ("batchRequests", limits.batch as u64),
         ("callsInFlight", limits.in_flight as u64),
+        ("bytesInFlight", limits.held() as u64),
         ("subscriptions", u64::from(limits.subscriptions)),
     ];
     named.map(|(name, value)| (name.to_owned(), value)).into()

@@ -32,13 +32,15 @@ pub(crate) async fn poll(
         Ok(Key::Mailbox(context.handle.mailbox_address(&caller, team, agent).await?))
     };
     let polled = until_at(&context.hub, at, &patience, async || {
-        let turn = origin.turn().await?;
+        origin.turn().await?;
         let polled = context.call::<MailboxPoll>(&caller, params.clone()).await?;
-        let none = polled.messages.is_empty();
-        Ok(if none { Look::NotYet((polled, None)) } else { Look::There((polled, Some(turn))) })
+        if !polled.messages.is_empty() {
+            return Ok(Look::There(polled));
+        }
+        origin.pass();
+        Ok(Look::NotYet(polled))
     });
-    let (polled, _turn) = polled.await?.into_inner();
-    Ok(polled)
+    Ok(polled.await?.into_inner())
 }
 
 /// Takes notifications, and waits for one where asked.
@@ -55,13 +57,15 @@ pub(crate) async fn next_notification(
         Ok(Key::Session(session))
     };
     let taken = until_at(&context.hub, at, &patience, async || {
-        let turn = origin.turn().await?;
+        origin.turn().await?;
         let taken = context.call::<NotificationNext>(&caller, params.clone()).await?;
-        let none = taken.notifications.is_empty();
-        Ok(if none { Look::NotYet((taken, None)) } else { Look::There((taken, Some(turn))) })
+        if !taken.notifications.is_empty() {
+            return Ok(Look::There(taken));
+        }
+        origin.pass();
+        Ok(Look::NotYet(taken))
     });
-    let (taken, _turn) = taken.await?.into_inner();
-    Ok(taken)
+    Ok(taken.await?.into_inner())
 }
 
 /// Reads an XML envelope.

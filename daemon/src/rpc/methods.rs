@@ -72,7 +72,8 @@ fn waiting_methods(registry: &mut Registry<Context>) {
 
 /// What concerns the daemon itself.
 fn daemon_methods(registry: &mut Registry<Context>) {
-    registry.read::<wire::DaemonHello, _, _>(daemon::hello);
+    // It may take a member's seat: taken back half-way, the core and the connection would not agree on who it is.
+    registry.work::<wire::DaemonHello, _, _>(daemon::hello);
     registry.read::<wire::DaemonStatus, _, _>(daemon::status);
     registry.page::<wire::DaemonMetrics, _, _>(daemon::metrics);
     registry.read::<wire::DaemonConfig, _, _>(daemon::config);

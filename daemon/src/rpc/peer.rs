@@ -130,7 +130,12 @@ impl Peer {
     /// This process.
     #[cfg(test)]
     pub(crate) fn own() -> Self {
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        Self::process(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// A process of our user.
+    #[cfg(test)]
+    pub(crate) fn process(pid: i32) -> Self {
         Self { uid: rustix::process::getuid().as_raw(), pid, start_time: start_time(pid) }
     }
 

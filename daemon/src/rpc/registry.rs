@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::connection::Origin;
-use super::service::{answer_too_long, object};
+use super::service::{answer_too_long, cancelled_error, object};
 use crate::driver::Handle;
 
 /// What becomes of a method's call when its caller goes away or takes it back.
@@ -84,11 +84,6 @@ impl Api {
             Some(Manner::Page) => Course::Page,
             Some(Manner::Read | Manner::Take) | None => Course::Dropped,
         }
-    }
-
-    /// Whether the answer may be a large one.
-    pub(crate) fn is_large(&self, method: &str) -> bool {
-        matches!(self.manners.get(method), Some(Manner::Page | Manner::Take))
     }
 
     /// Whether a call of this method is dropped when it is taken back.
@@ -227,7 +222,13 @@ impl<C: Send + Sync + 'static> Registry<C> {
                     let _open = origin.connection.subscribed();
                     // What was opened in the name of one identity is not for the next.
                     let over = origin.connection.identity_over();
-                    match handler(context, origin, params).await {
+                    let cancelled = origin.cancelled.clone();
+                    let opened = tokio::select! {
+                        biased;
+                        () = cancelled.cancelled() => Err(cancelled_error()),
+                        opened = handler(context, origin, params) => opened,
+                    };
+                    match opened {
                         Ok(items) => push(pending, items.take_until(over.cancelled_owned()).boxed()).await,
                         Err(error) => pending.reject(object(&error)).await,
                     }
@@ -235,6 +236,8 @@ impl<C: Send + Sync + 'static> Registry<C> {
             },
         );
         let inserted = inserted.map(|_| ());
+        // Dropped half-way, it might be answered a second time by its sink.
+        self.manners.insert(S::NAME, Manner::Take);
         self.note(inserted);
     }
 

@@ -25,9 +25,11 @@ use serde_json::value::RawValue;
 
 use super::Limits;
 use super::batch::Batch;
-use super::connection::{Connection, Origin};
+use super::connection::{Connection, Origin, Revocable};
 use super::registry::{Api, Course};
 use super::request::{self, Request};
+use super::stream::HIGH_WATER;
+use super::turn::Turn;
 
 /// The code for a message over the limit; jsonrpsee's meaning.
 pub(crate) const TOO_LONG: i32 = -32007;
@@ -94,7 +96,7 @@ impl Service {
         }
         match request::parse(text) {
             Err(refused) => Begun::Now(failure(refused.id, &refused.error)),
-            Ok(request) => self.begin_one(&request),
+            Ok(request) => self.begin_one(&request, text.len()),
         }
     }
 
@@ -109,19 +111,22 @@ impl Service {
         failure(Id::Null, &Error::new(Kind::ParseError, why))
     }
 
-    fn begin_one(&self, request: &Request<'_>) -> Begun {
+    fn begin_one(&self, request: &Request<'_>, bytes: usize) -> Begun {
         match self.cancellation(request) {
             Cancellation::NotOne => {}
             Cancellation::Silent => return Begun::Silent,
             Cancellation::Answered(response) => return Begun::Now(response.into_json()),
         }
-        if let Some(refused) = self.overloaded(request.id.as_ref()) {
+        if let Some(refused) = self.overloaded(request.id.as_ref(), bytes) {
             return Begun::Now(refused.into_json());
         }
         let notification = request.id.is_none();
         let course = self.api.course(&request.method);
-        let call = self.call(request);
+        let under_way = self.connection.begin(bytes);
+        let revocable = self.connection.revocable(request.id.clone().map(Id::into_owned));
+        let call = self.call(request, revocable, &Turn::of_call());
         let answer = async move {
+            let _under_way = under_way;
             let response = call.await;
             // A subscription was answered through its sink, before its first item.
             let silent = notification || response.is_subscription();
@@ -131,13 +136,19 @@ impl Service {
     }
 
     /// The refusal when too much is under way; the reader never waits for a place.
-    pub(crate) fn overloaded(&self, id: Option<&Id<'_>>) -> Option<MethodResponse> {
-        let under_way = self.connection.under_way();
-        (under_way >= self.limits.in_flight).then(|| {
-            let error =
-                Error::new(Kind::Overloaded, format!("{under_way} calls of this connection are under way"));
-            MethodResponse::error(id.cloned().unwrap_or(Id::Null), object(&error))
-        })
+    pub(crate) fn overloaded(&self, id: Option<&Id<'_>>, bytes: usize) -> Option<MethodResponse> {
+        let (calls, held) = self.connection.under_way();
+        // What is small always finds room: whoever holds all of it can still look and stop.
+        let room = bytes <= HIGH_WATER || held.saturating_add(bytes) <= self.limits.held();
+        let error = if calls >= self.limits.in_flight {
+            Error::new(Kind::Overloaded, format!("{calls} calls of this connection are under way"))
+        } else if !room {
+            let why = format!("calls of this connection that are under way hold {held} bytes");
+            Error::new(Kind::Overloaded, why).with("limit", self.limits.held())
+        } else {
+            return None;
+        };
+        Some(MethodResponse::error(id.cloned().unwrap_or(Id::Null), object(&error)))
     }
 
     /// Takes a call back where the request asks for that; an answer is due only where it has an id.
@@ -160,16 +171,24 @@ impl Service {
     }
 
     /// Calls a method. Everything up to the first wait has happened only once the future was polled.
-    pub(crate) fn call(&self, request: &Request<'_>) -> BoxFuture<'static, MethodResponse> {
+    pub(crate) fn call(
+        &self,
+        request: &Request<'_>,
+        revocable: Revocable,
+        turn: &Arc<Turn>,
+    ) -> BoxFuture<'static, MethodResponse> {
         let id = request.id.clone().unwrap_or(Id::Null).into_owned();
-        let under_way = self.connection.begin(request.id.clone().map(Id::into_owned));
-        let cancelled = under_way.cancelled.clone();
+        let cancelled = revocable.cancelled.clone();
         let mut extensions = Extensions::new();
-        extensions.insert(Origin { connection: Arc::clone(&self.connection), cancelled: cancelled.clone() });
+        extensions.insert(Origin {
+            connection: Arc::clone(&self.connection),
+            cancelled: cancelled.clone(),
+            turn: Arc::clone(turn),
+        });
         let call = self.dispatch(id.clone(), request, extensions);
         let dropped = self.api.is_dropped(&request.method);
         async move {
-            let _under_way = under_way;
+            let _revocable = revocable;
             let call = AssertUnwindSafe(call).catch_unwind();
             let finished = tokio::select! {
                 biased;
@@ -277,7 +296,7 @@ pub(crate) fn batch_too_long(max: usize) -> ErrorObjectOwned {
 }
 
 /// The error of a bound that jsonrpsee has a code for, and the contract no kind.
-fn bound(code: i32, kind: &str, message: String, limit: usize) -> ErrorObjectOwned {
+pub(crate) fn bound(code: i32, kind: &str, message: String, limit: usize) -> ErrorObjectOwned {
     let data = serde_json::json!({ "kind": kind, "retryable": false, "limit": limit });
     ErrorObject::owned(code, message, Some(data))
 }

@@ -30,7 +30,7 @@ use super::registry::Course;
 use super::service::{Begun, Later, Service};
 
 /// Nothing more is read or gathered while so many bytes wait to be written.
-const HIGH_WATER: usize = 64 << 10;
+pub(crate) const HIGH_WATER: usize = 64 << 10;
 const READ: usize = 16 << 10;
 
 type Answers = FuturesUnordered<BoxFuture<'static, Option<Box<RawValue>>>>;

@@ -126,7 +126,7 @@ pub(crate) async fn output(
     let tail = params.tail_lines.is_some();
     let max = params.max_bytes.unwrap_or(if tail { output::MAX_BYTES } else { output::DEFAULT_BYTES });
     let look = async || {
-        let turn = origin.turn().await?;
+        origin.turn().await?;
         let task = get(&context, &caller, &id).await?;
         let wanted = Wanted {
             from: *from.lock().unwrap_or_else(PoisonError::into_inner),
@@ -141,9 +141,13 @@ pub(crate) async fn output(
         let there = !piece.bytes.is_empty() || task.status.is_done();
         // The next look goes on behind what was passed over.
         *from.lock().unwrap_or_else(PoisonError::into_inner) = From::Offset(piece.next);
-        Ok(if there { Look::There((task, piece, Some(turn))) } else { Look::NotYet((task, piece, None)) })
+        if there {
+            return Ok(Look::There((task, piece)));
+        }
+        origin.pass();
+        Ok(Look::NotYet((task, piece)))
     };
-    let (task, piece, _turn) = if params.block == Some(true) {
+    let (task, piece) = if params.block == Some(true) {
         let keys = [Key::Task(first.id), Key::Output(first.id)];
         until(&context.hub, keys, &patience, look).await?.into_inner()
     } else {

@@ -1,5 +1,6 @@
 //! The edge as a client meets it: a small set of methods behind a real socket, in all framings.
 
+mod batches;
 mod client;
 mod ends;
 mod framings;

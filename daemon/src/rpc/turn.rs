@@ -1,10 +1,11 @@
 //! Large answers of one connection, one at a time: a client that asks for many and reads none holds about one.
 //!
-//! A call that waits and then answers at length takes its turn before each look, and so does a batch before its first
-//! such call. A turn comes only while the connection has room, that is while little waits to be written.
+//! A call that waits and then answers at length takes its turn before each look, and passes it on when there is
+//! nothing to answer yet. A batch takes turns in a line of its own, and keeps one once its answers so far are large.
+//! A turn comes only while the connection has room, that is while little waits to be written.
 //! Deliberately not here: pages that are not waited for. The stream begins nothing behind them until they are said.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -13,13 +14,29 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 pub(crate) struct Turns {
     room: watch::Sender<bool>,
     calls: Arc<Mutex<()>>,
-    /// Apart, because a batch keeps its turn while its calls take theirs.
     batches: Arc<Mutex<()>>,
 }
 
-/// The right to make a large answer, until it is dropped.
+/// In which line a turn is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Calls,
+    /// Apart: a batch may keep its turn while it waits for something else.
+    Batches,
+}
+
+/// The turn of one call or batch, while it has one.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held, and never looked at")] OwnedMutexGuard<()>);
+pub(crate) struct Turn {
+    line: Line,
+    held: std::sync::Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    right: Option<OwnedMutexGuard<()>>,
+    kept: bool,
+}
 
 impl Turns {
     /// Turns of a connection that has room.
@@ -31,22 +48,49 @@ impl Turns {
     pub(crate) fn set_room(&self, room: bool) {
         self.room.send_if_modified(|before| std::mem::replace(before, room) != room);
     }
+}
 
-    /// Waits for a call's turn.
-    pub(crate) async fn call(&self) -> Turn {
-        self.next(&self.calls).await
+impl Turn {
+    /// That of a call, which has none yet.
+    pub(crate) fn of_call() -> Arc<Self> {
+        Arc::new(Self { line: Line::Calls, held: std::sync::Mutex::default() })
     }
 
-    /// Waits for a batch's turn.
-    pub(crate) async fn batch(&self) -> Turn {
-        self.next(&self.batches).await
+    /// That of a batch and all its calls, which have none yet.
+    pub(crate) fn of_batch() -> Arc<Self> {
+        Arc::new(Self { line: Line::Batches, held: std::sync::Mutex::default() })
     }
 
-    async fn next(&self, line: &Arc<Mutex<()>>) -> Turn {
-        let turn = Turn(Arc::clone(line).lock_owned().await);
-        // The sender is ours, so the wait ends with room and with nothing else.
-        drop(self.room.subscribe().wait_for(|room| *room).await);
-        turn
+    /// Waits for it; where it is held already it is there at once.
+    pub(crate) async fn take(&self, turns: &Turns) {
+        if self.held().right.is_some() {
+            return;
+        }
+        let line = match self.line {
+            Line::Calls => &turns.calls,
+            Line::Batches => &turns.batches,
+        };
+        let right = Arc::clone(line).lock_owned().await;
+        // The sender stands beside the line, so the wait ends with room and with nothing else.
+        drop(turns.room.subscribe().wait_for(|room| *room).await);
+        self.held().right = Some(right);
+    }
+
+    /// Gives it to the next one, unless it is kept.
+    pub(crate) fn pass(&self) {
+        let mut held = self.held();
+        if !held.kept {
+            held.right = None;
+        }
+    }
+
+    /// Keeps it to the end.
+    pub(crate) fn keep(&self) {
+        self.held().kept = true;
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,14 +104,29 @@ mod tests {
     #[tokio::test]
     async fn a_turn_comes_after_the_one_before_and_with_room() {
         let turns = Turns::new();
-        let first = turns.call().await;
-        assert!(turns.batch().now_or_never().is_some());
-        assert!(turns.call().now_or_never().is_none());
+        let (first, second) = (Turn::of_call(), Turn::of_call());
+        first.take(&turns).await;
+        first.take(&turns).await;
+        assert!(Turn::of_batch().take(&turns).now_or_never().is_some());
+        assert!(second.take(&turns).now_or_never().is_none());
         turns.set_room(false);
-        drop(first);
-        let mut second = Box::pin(turns.call());
-        assert!(futures_util::poll!(&mut second).is_pending());
+        first.pass();
+        let mut taken = Box::pin(second.take(&turns));
+        assert!(futures_util::poll!(&mut taken).is_pending());
         turns.set_room(true);
-        second.await;
+        taken.await;
+    }
+
+    /// SV-09: a turn that is kept is passed on by nobody, and ends with its batch.
+    #[tokio::test]
+    async fn a_kept_turn_ends_with_its_batch() {
+        let turns = Turns::new();
+        let (first, second) = (Turn::of_batch(), Turn::of_batch());
+        first.take(&turns).await;
+        first.keep();
+        first.pass();
+        assert!(second.take(&turns).now_or_never().is_none());
+        drop(first);
+        second.take(&turns).await;
     }
 }

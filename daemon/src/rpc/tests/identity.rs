@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{call, error, result};
+use super::client::{call, error, notification, result};
 use super::world::{World, spawn};
 
 /// SV-08, RT-13: events reach a subscriber in order; a message over `uds:` reaches another daemon like any other.
@@ -123,6 +123,29 @@ async fn a_token_takes_the_members_seat() {
     assert_eq!(operator.next().await.unwrap()["params"]["result"]["type"], "team.presence");
     let hello = again.ask(&hello).await;
     assert_eq!((&result(&hello)["role"], &result(&hello)["identity"]), (&json!("teammate"), &json!("n@t")));
+}
+
+/// CD-05, SV-09: a hello is finished once it is begun: what takes it back leaves no seat to a connection that does not
+/// know of it.
+#[tokio::test]
+async fn a_hello_is_finished_once_it_is_begun() {
+    let world = World::new();
+    let (mut operator, mut member, mut again) = (world.client(), world.client(), world.client());
+    result(&operator.ask(&call(1, "team.create", json!({"name": "t"}))).await);
+    let joined = member.ask(&call(1, "team.join", json!({"teamName": "t", "name": "n"}))).await;
+    let token = result(&joined)["token"].clone();
+    operator.ask(&call(2, "event.subscribe", json!({"topics": ["team"]}))).await;
+    operator.next().await.unwrap();
+    drop(member);
+    assert_eq!(operator.next().await.unwrap()["params"]["result"]["type"], "team.presence");
+    let who = json!({"name": "t", "version": "1"});
+    let hello = json!({"protocolVersion": 1, "client": who, "token": token});
+    let mut both = Vec::new();
+    again.frame(&call(1, "daemon.hello", hello), &mut both);
+    again.frame(&notification("$/cancelRequest", json!({"id": 1})), &mut both);
+    again.raw(&both).await;
+    assert_eq!(result(&again.next().await.unwrap())["identity"], "n@t");
+    result(&again.ask(&call(2, "mailbox.read", json!({}))).await);
 }
 
 /// SV-05: a refused hello changes nothing: neither who one is nor which session one means.

@@ -149,6 +149,43 @@ async fn too_many_calls_are_refused_at_once() {
     while client.next().await.unwrap()["id"] != 2 {}
 }
 
+/// I8, SV-09: calls that hold too many bytes together are refused at once; small ones still find room, so that the
+/// others can be taken back.
+#[tokio::test]
+async fn calls_hold_a_bounded_number_of_bytes() {
+    let mut daemon = Daemon::start(Limits { frame: 200_000, ..Limits::default() });
+    let mut client = daemon.client().await;
+    let long = |id| wait(id) + &" ".repeat(150_000);
+    for id in [1, 2] {
+        client.send(&long(id)).await;
+        assert_eq!(daemon.next().await, Seen::Began);
+    }
+    for refused in [long(3), format!("[{}]", long(3))] {
+        assert_eq!(error(&client.ask(&refused).await).1, -32001);
+    }
+    assert_eq!(client.ask(&call(4, "test.echo", json!({"text": "on"}))).await["id"], 4);
+    assert_eq!(error(&client.ask(&notification("$/cancelRequest", json!({"id": 1}))).await).0, 1);
+    client.send(&format!("[{}]", long(5))).await;
+    assert_eq!(daemon.next().await, Seen::Echoed);
+    assert_eq!(daemon.next().await, Seen::Dropped);
+    assert_eq!(daemon.next().await, Seen::Began);
+}
+
+/// SV-08, SV-09: a subscription that is taken back before it is answered is answered so, and once.
+#[tokio::test]
+async fn a_cancelled_subscription_is_answered_once() {
+    let daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    let mut both = Vec::new();
+    client.frame(&call(7, "test.count", json!({})), &mut both);
+    client.frame(&notification("$/cancelRequest", json!({"id": 7})), &mut both);
+    client.raw(&both).await;
+    assert_eq!(error(&client.next().await.unwrap()), (json!(7), -32800, "cancelled".to_owned()));
+    for id in 8..20 {
+        assert_eq!(client.ask(&call(id, "test.echo", json!({"text": "on"}))).await["id"], id);
+    }
+}
+
 /// A panic in a method is that call's error, and no one else's.
 #[tokio::test]
 async fn a_panic_is_one_calls_error() {

@@ -120,7 +120,7 @@ fn api(context: &Arc<Context>) -> Api {
         Ok(page())
     });
     registry.take::<Take, _, _>(|context, origin, _| async move {
-        let _turn = origin.turn().await?;
+        origin.turn().await?;
         context.say(Seen::Paged).await;
         Ok(page())
     });
