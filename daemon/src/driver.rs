@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccagent_core::cx::About;
 use ccagent_core::effect::Start;
 use ccagent_core::record::Write;
 use ccagent_core::recovery::Survivor;
 use ccagent_core::task::Row;
-use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input, Who};
+use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input};
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::method::Response;
 use ccagent_proto::task::Task;
@@ -189,8 +190,9 @@ impl<H: Hands> Driver<H> {
             }
             Message::Subscribe(asked, reply) => {
                 let (caller, params) = *asked;
-                releases.push(match wanted(&self.core, &caller, params) {
-                    Ok(wanted) => {
+                releases.push(match self.core.holds(&caller) {
+                    Ok(()) => {
+                        let wanted = Wanted { params, caller: Some(caller.clone()) };
                         let tasks = snapshot(&self.core, &caller, &wanted, now);
                         Release::Subscribe(Box::new(wanted), tasks, reply)
                     }
@@ -244,7 +246,7 @@ impl<H: Hands> Driver<H> {
                 // A caller that is gone needs no answer.
                 Release::Reply(answer, reply) => drop(reply.send(*answer)),
                 Release::Subscribe(wanted, tasks, reply) => {
-                    drop(reply.send(self.hub.subscribe(*wanted, tasks)));
+                    drop(reply.send(self.hub.subscribe(*wanted, tasks, &self.sight())));
                 }
                 Release::Refuse(error, reply) => drop(reply.send(Err(error))),
                 Release::Ask(question) => question(&self.core, self.clock.now()),
@@ -252,12 +254,16 @@ impl<H: Hands> Driver<H> {
         }
     }
 
+    fn sight(&self) -> impl Fn(&Caller, &About) -> bool {
+        |caller, about| self.core.may_hear(caller, about)
+    }
+
     fn carry_out(&self, effect: Effect) {
         let directory = |session: &ccagent_proto::SessionId, task: TaskId| {
             format!("{}/sessions/{session}/{task}", self.core.limits.state_dir)
         };
         match effect {
-            Effect::Event(happened) => self.hub.publish(happened),
+            Effect::Event(happened) => self.hub.publish(happened, &self.sight()),
             Effect::Start(start) => self.hands.start(*start),
             Effect::Stop { task, attempt, grace_ms } => self.hands.stop(task, attempt, grace_ms),
             Effect::Log { task, session, row } => self.hands.log(directory(&session, task), row),
@@ -266,16 +272,6 @@ impl<H: Hands> Driver<H> {
             Effect::Forget { vault } => self.hands.forget(vault),
         }
     }
-}
-
-/// What a subscriber gets: mail only of its own mailbox, where it is no operator. One that is not who it was is
-/// refused.
-fn wanted(core: &Core, caller: &Caller, params: EventSubscribeParams) -> Result<Wanted, Error> {
-    let mail = match caller.who {
-        Who::Operator => None,
-        Who::Agent(_) | Who::Member { .. } => Some(core.address(caller, None, None)?.mailbox),
-    };
-    Ok(Wanted { params, mail, who: Some(caller.who.clone()) })
 }
 
 /// The live tasks that a subscription is about, as far as its caller may see them.

@@ -8,16 +8,17 @@ mod ring;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use ccagent_core::Who;
+use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
+use ccagent_core::{Caller, Who};
 use ccagent_proto::event::{
-    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker, Topic,
+    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker,
 };
 use ccagent_proto::task::Task;
 use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use tokio::sync::{Notify, mpsc};
 
-use ring::{Entry, Past, Ring};
+use ring::{Entry, Head, Past, Ring};
 
 /// What a waiter waits on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,11 +63,12 @@ struct Inner {
 pub struct Wanted {
     /// What it asked for.
     pub params: EventSubscribeParams,
-    /// The only mailbox whose mail it hears of; any where there is none.
-    pub mail: Option<Arc<str>>,
-    /// In whose name it is: it ends with that identity.
-    pub who: Option<Who>,
+    /// In whose name it is: it hears what that identity may, and ends with it.
+    pub caller: Option<Caller>,
 }
+
+/// Whether a caller may hear of what happened.
+pub type Sight<'a> = &'a dyn Fn(&Caller, &About) -> bool;
 
 impl Wanted {
     /// Whether something is inside its filter.
@@ -78,11 +80,11 @@ impl Wanted {
         })
     }
 
-    fn has(&self, entry: &Entry) -> bool {
-        let about = &entry.about;
-        let mail = entry.topic != Topic::Mail || self.mail.is_none() || self.mail == about.mailbox;
-        let topic = self.params.topics.as_ref().is_none_or(|topics| topics.contains(&entry.topic));
-        mail && topic && self.fits(about.task, about.session.as_ref(), about.team.as_deref())
+    fn has(&self, head: &Head, sight: Sight<'_>) -> bool {
+        let about = &head.about;
+        self.params.topics.as_ref().is_none_or(|topics| topics.contains(&head.topic))
+            && self.fits(about.task, about.session.as_ref(), about.team.as_deref())
+            && self.caller.as_ref().is_none_or(|caller| sight(caller, about))
     }
 }
 
@@ -111,13 +113,13 @@ impl Hub {
     }
 
     /// Numbers an event, and tells subscribers and waiters.
-    pub fn publish(&self, happened: Happened) {
+    pub fn publish(&self, happened: Happened, sight: Sight<'_>) {
         let mut inner = self.lock();
         inner.seq += 1;
         let entry = Arc::new(Entry::new(inner.seq, happened));
         inner.ring.push(entry.clone());
-        inner.subscribers.retain(|subscriber| subscriber.offer(&entry));
-        let about = &entry.about;
+        inner.subscribers.retain(|subscriber| subscriber.offer(&entry, sight));
+        let about = &entry.head.about;
         let task = about.task.map(Key::Task);
         let session = about.session.clone().map(Key::Session);
         let mailbox = about.mailbox.clone().map(Key::Mailbox);
@@ -143,39 +145,57 @@ impl Hub {
     }
 
     /// Begins a subscription whose snapshot is the state after the newest event (called by the driver alone).
-    pub(crate) fn subscribe(&self, mut wanted: Wanted, tasks: Vec<Task>) -> Result<EventStream, Error> {
+    pub(crate) fn subscribe(
+        &self,
+        mut wanted: Wanted,
+        tasks: Vec<Task>,
+        sight: Sight<'_>,
+    ) -> Result<EventStream, Error> {
         if let Some(topics) = &mut wanted.params.topics {
             topics.sort_unstable();
             topics.dedup();
         }
         let mut inner = self.lock();
-        let missed = wanted.params.since_seq.map_or_else(|| Ok(Past::none()), |since| inner.after(since))?;
+        let missed = match wanted.params.since_seq {
+            None => Past::default(),
+            Some(since) => inner.after(since, |head| wanted.has(head, sight))?,
+        };
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
         // Without an event in between nobody else would notice who left.
         inner.subscribers.retain(|subscriber| !subscriber.queue.is_closed());
-        inner.subscribers.push(Subscriber { wanted: wanted.clone(), queue, lag: lag.clone() });
+        inner.subscribers.push(Subscriber { wanted, queue, lag: lag.clone() });
         let first =
             Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
         let epoch = self.epoch.clone();
-        Ok(EventStream { first: Some(first), missed, wanted, events, lag, over: false, epoch })
+        Ok(EventStream { first: Some(first), missed, events, lag, over: false, epoch })
     }
 
     /// Ends the subscriptions that an identity opened; what was published before still reaches them.
     pub(crate) fn end_of(&self, who: &Who) {
-        self.lock().subscribers.retain(|subscriber| subscriber.wanted.who.as_ref() != Some(who));
+        self.lock()
+            .subscribers
+            .retain(|subscriber| subscriber.wanted.caller.as_ref().is_none_or(|caller| caller.who != *who));
     }
 
     /// Gives past events again.
     ///
     /// # Errors
     /// `replayGap` when some of them are gone, `invalidParams` for a number that is not there yet.
-    pub fn replay(&self, params: &EventReplayParams) -> Result<EventReplayResult, Error> {
+    pub fn replay(
+        &self,
+        params: &EventReplayParams,
+        heard: impl Fn(&About) -> bool,
+    ) -> Result<EventReplayResult, Error> {
         let limit = ccagent_core::page::limit(params.limit)?;
-        let past = self.lock().after(params.since_seq)?;
-        let events: Vec<Event> = past.take(limit).map(|entry| entry.event(&self.epoch)).collect();
-        let next_seq = events.last().map_or(params.since_seq, |event| event.seq);
-        Ok(EventReplayResult { events, next_seq })
+        let inner = self.lock();
+        let past = inner.after(params.since_seq, |head| heard(&head.about))?;
+        let mut events: Vec<Event> = past.take(limit + 1).map(|entry| entry.event(&self.epoch)).collect();
+        // Behind the last page stands what the caller may not hear of: it is not looked at again.
+        let more = events.len() > limit;
+        events.truncate(limit);
+        let last = events.last().filter(|_| more).map_or(inner.seq, |event| event.seq);
+        Ok(EventReplayResult { events, next_seq: last })
     }
 
     /// The newest event's number.
@@ -195,8 +215,8 @@ impl Inner {
         }
     }
 
-    /// Kept events with a greater number.
-    fn after(&self, since: u64) -> Result<Past, Error> {
+    /// Kept events with a greater number, as far as they are looked for.
+    fn after(&self, since: u64, looked_for: impl Fn(&Head) -> bool) -> Result<Past, Error> {
         let oldest = self.seq + 1 - self.ring.len() as u64;
         if since > self.seq {
             return Err(Error::new(
@@ -212,15 +232,14 @@ impl Inner {
             )
             .with("oldestSeq", oldest));
         }
-        let skip = usize::try_from(since + 1 - oldest).unwrap_or(usize::MAX);
-        Ok(self.ring.past(skip))
+        Ok(self.ring.after(since, looked_for))
     }
 }
 
 impl Subscriber {
     /// Hands an event over; `false` when this subscriber is over.
-    fn offer(&self, entry: &Arc<Entry>) -> bool {
-        if !self.wanted.has(entry) {
+    fn offer(&self, entry: &Arc<Entry>, sight: Sight<'_>) -> bool {
+        if !self.wanted.has(&entry.head, sight) {
             return !self.queue.is_closed();
         }
         match self.queue.try_send(entry.clone()) {
@@ -239,7 +258,6 @@ impl Subscriber {
 pub struct EventStream {
     first: Option<Marker>,
     missed: Past,
-    wanted: Wanted,
     events: mpsc::Receiver<Arc<Entry>>,
     lag: Arc<Mutex<Option<u64>>>,
     over: bool,
@@ -252,7 +270,7 @@ impl EventStream {
         if let Some(first) = self.first.take() {
             return Some(EventItem::Marker(first));
         }
-        if let Some(missed) = self.missed.find(|entry| self.wanted.has(entry)) {
+        if let Some(missed) = self.missed.next() {
             return Some(EventItem::Event(missed.event(&self.epoch)));
         }
         if let Some(entry) = self.events.recv().await {
@@ -299,6 +317,7 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use ccagent_core::cx::About;
+    use ccagent_proto::event::Topic;
 
     use super::*;
 
@@ -310,7 +329,10 @@ mod tests {
         for _ in 0..count {
             let about = About { session: Some(SessionId::main()), ..About::default() };
             let data = serde_json::json!({});
-            hub.publish(Happened { at: 0, topic: Topic::Session, r#type: "session.opened", about, data });
+            hub.publish(
+                Happened { at: 0, topic: Topic::Session, r#type: "session.opened", about, data },
+                &|_, _| true,
+            );
         }
     }
 
@@ -327,7 +349,7 @@ mod tests {
     async fn a_subscription_goes_on_from_its_snapshot() {
         let hub = hub(8, 8);
         publish(&hub, 3);
-        let mut stream = hub.subscribe(Wanted::default(), Vec::new()).unwrap();
+        let mut stream = hub.subscribe(Wanted::default(), Vec::new(), &|_, _| true).unwrap();
         publish(&hub, 2);
         let seen = [seq_of(stream.next().await), seq_of(stream.next().await), seq_of(stream.next().await)];
         assert_eq!(seen, [Some(3), Some(4), Some(5)]);
@@ -337,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_ends_with_lagged() {
         let hub = hub(8, 2);
-        let mut stream = hub.subscribe(Wanted::default(), Vec::new()).unwrap();
+        let mut stream = hub.subscribe(Wanted::default(), Vec::new(), &|_, _| true).unwrap();
         publish(&hub, 5);
         let mut items = Vec::new();
         while let Some(item) = stream.next().await {
@@ -353,10 +375,10 @@ mod tests {
         let hub = hub(2, 2);
         publish(&hub, 5);
         let params = EventReplayParams { since_seq: 3, limit: None };
-        assert_eq!(hub.replay(&params).unwrap().next_seq, 5);
-        let gap = hub.replay(&EventReplayParams { since_seq: 1, limit: None }).unwrap_err();
+        assert_eq!(hub.replay(&params, |_| true).unwrap().next_seq, 5);
+        let gap = hub.replay(&EventReplayParams { since_seq: 1, limit: None }, |_| true).unwrap_err();
         assert_eq!((gap.kind, &gap.data["oldestSeq"]), (Kind::ReplayGap, &serde_json::json!(4)));
-        let ahead = hub.replay(&EventReplayParams { since_seq: 9, limit: None }).unwrap_err();
+        let ahead = hub.replay(&EventReplayParams { since_seq: 9, limit: None }, |_| true).unwrap_err();
         assert_eq!(ahead.kind, Kind::ReplayGap);
     }
 
@@ -378,7 +400,7 @@ mod tests {
         for _ in 0..10 {
             let topics = Some([Topic::Mail, Topic::Task].repeat(1000));
             let params = EventSubscribeParams { topics, ..EventSubscribeParams::default() };
-            hub.subscribe(Wanted { params, ..Wanted::default() }, Vec::new()).unwrap();
+            hub.subscribe(Wanted { params, ..Wanted::default() }, Vec::new(), &|_, _| true).unwrap();
         }
         let inner = hub.lock();
         assert_eq!(inner.subscribers.len(), 1);

@@ -58,7 +58,7 @@ impl<'a> Cx<'a> {
 }
 
 /// What an event is about: filters and waiters go by it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The task.
     pub task: Option<ccagent_proto::TaskId>,

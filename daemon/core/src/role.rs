@@ -19,8 +19,51 @@ use ccagent_proto::{Error, Kind, TaskId};
 
 use crate::caller::{Caller, Who};
 use crate::core::Core;
+use crate::cx::About;
 use crate::mailbox::Address;
 use crate::task::Row as Task;
+
+/// Whether a method is for operators alone, whatever it touches. One that is not named here is.
+pub fn is_for_operators(method: &str) -> bool {
+    !matches!(
+        method,
+        "agent.spawn"
+            | "agent.explain"
+            | "daemon.hello"
+            | "daemon.status"
+            | "daemon.metrics"
+            | "event.replay"
+            | "event.subscribe"
+            | "mailbox.ack"
+            | "mailbox.poll"
+            | "mailbox.read"
+            | "mailbox.subscribe"
+            | "message.route"
+            | "message.send"
+            | "notification.parse"
+            | "runner.list"
+            | "task.background"
+            | "task.events"
+            | "task.follow"
+            | "task.foreground"
+            | "task.get"
+            | "task.list"
+            | "task.output"
+            | "task.remove"
+            | "task.resize"
+            | "task.resume"
+            | "task.retain"
+            | "task.stop"
+            | "task.wait"
+            | "task.write"
+            | "team.delete"
+            | "team.get"
+            | "team.heartbeat"
+            | "team.join"
+            | "team.leave"
+            | "team.list"
+    )
+}
 
 impl Core {
     /// The caller's role.
@@ -56,50 +99,21 @@ impl Core {
         }
     }
 
-    /// Whether the caller is who it was, and may make this call at all; the rest depends on what it touches.
     pub(crate) fn admit(&self, caller: &Caller, request: &Request) -> Result<(), Error> {
+        self.admits(caller, request.name())
+    }
+
+    /// Whether the caller is who it was, and may make this call at all; the rest depends on what it touches.
+    ///
+    /// # Errors
+    /// As `holds`; `notAuthorised` for a call that is an operator's alone.
+    pub fn admits(&self, caller: &Caller, method: &str) -> Result<(), Error> {
         // A member that lost its seat may join again: that needs only the token.
-        let joins = matches!((&caller.who, request), (Who::Member { .. }, Request::TeamJoin(_)));
+        let joins = matches!(caller.who, Who::Member { .. }) && method == "team.join";
         if !joins {
             self.holds(caller)?;
         }
-        match request {
-            Request::SessionOpen(_)
-            | Request::SessionList(_)
-            | Request::SessionGet(_)
-            | Request::SessionClose(_)
-            | Request::SessionPause(_)
-            | Request::SessionUnpause(_)
-            | Request::TaskStopAll(_)
-            | Request::TaskPrune(_)
-            | Request::NotificationList(_)
-            | Request::NotificationNext(_)
-            | Request::NotificationAck(_)
-            | Request::TeamCreate(_)
-            | Request::MessageDeliver(_) => self.needs_operator(caller, request.name()),
-            Request::AgentSpawn(_)
-            | Request::AgentExplain(_)
-            | Request::TaskList(_)
-            | Request::TaskGet(_)
-            | Request::TaskWait(_)
-            | Request::TaskStop(_)
-            | Request::TaskResume(_)
-            | Request::TaskBackground(_)
-            | Request::TaskForeground(_)
-            | Request::TaskRetain(_)
-            | Request::TaskRemove(_)
-            | Request::MessageSend(_)
-            | Request::MessageRoute(_)
-            | Request::MailboxRead(_)
-            | Request::MailboxPoll(_)
-            | Request::MailboxAck(_)
-            | Request::TeamGet(_)
-            | Request::TeamList(_)
-            | Request::TeamDelete(_)
-            | Request::TeamJoin(_)
-            | Request::TeamLeave(_)
-            | Request::TeamHeartbeat(_) => Ok(()),
-        }
+        if is_for_operators(method) { self.needs_operator(caller, method) } else { Ok(()) }
     }
 
     pub(crate) fn needs_operator(&self, caller: &Caller, what: &str) -> Result<(), Error> {
@@ -193,7 +207,34 @@ impl Core {
         }
     }
 
-    pub(crate) fn may_see_team(&self, caller: &Caller, team: &str) -> Result<(), Error> {
+    /// Whether a caller may hear of what happened: of its own mail, and of the tasks and teams that it may see.
+    pub fn may_hear(&self, caller: &Caller, about: &About) -> bool {
+        if caller.who == Who::Operator {
+            return true;
+        }
+        if let Some(mailbox) = &about.mailbox {
+            return self.own_address(caller).is_ok_and(|own| own.mailbox == *mailbox);
+        }
+        let team = about.team.as_deref();
+        match about.task {
+            None => team.is_some_and(|team| self.may_see_team(caller, team).is_ok()),
+            Some(id) => match self.tasks.get(&id) {
+                Some(row) => self.may_see(caller, row),
+                // Of one that is gone no more is known than its team.
+                None => match &caller.who {
+                    Who::Operator => true,
+                    Who::Agent(own) => *own == id,
+                    Who::Member { team: own, .. } => team == Some(&**own),
+                },
+            },
+        }
+    }
+
+    /// Refuses a caller that may not see a team.
+    ///
+    /// # Errors
+    /// `notAuthorised`.
+    pub fn may_see_team(&self, caller: &Caller, team: &str) -> Result<(), Error> {
         let own = match &caller.who {
             Who::Operator => true,
             Who::Member { team: own, .. } => **own == *team,
@@ -213,7 +254,8 @@ impl Core {
         false
     }
 
-    pub(crate) fn refusal(&self, caller: &Caller, what: &str, needs: &str) -> Error {
+    /// The error for what a caller's role may not do.
+    pub fn refusal(&self, caller: &Caller, what: &str, needs: &str) -> Error {
         let role = self.role(caller).word();
         Error::new(Kind::NotAuthorised, format!("{what} is not for a caller with the role {role}"))
             .with("role", role)

@@ -196,12 +196,21 @@ impl Handle {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Gives past events again.
+    /// Gives past events again, as far as the caller may hear of them.
     ///
     /// # Errors
-    /// `replayGap` when some of them are gone.
-    pub fn replay(&self, params: &EventReplayParams) -> Result<EventReplayResult, Error> {
-        self.hub.replay(params)
+    /// `replayGap` when some of them are gone; `notAuthorised` or `noMember` for a caller that is not who it was.
+    pub async fn replay(
+        &self,
+        caller: Caller,
+        params: EventReplayParams,
+    ) -> Result<EventReplayResult, Error> {
+        let hub = self.hub.clone();
+        self.ask(move |core, _| {
+            core.holds(&caller)?;
+            hub.replay(&params, |about| core.may_hear(&caller, about))
+        })
+        .await?
     }
 
     /// Asks the core something that is no call of the contract.

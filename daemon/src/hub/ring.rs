@@ -1,4 +1,4 @@
-//! The newest events: the last few as they are, those before them in packs, compressed to a tenth.
+//! The newest events: the last few as they are, the facts of those before them in packs, compressed to a tenth.
 //!
 //! ```text
 //! oldest                                                              newest
@@ -23,12 +23,24 @@ const PACK: usize = 128;
 const LEVEL: i32 = 1;
 
 /// An event as it is kept: its facts as one text, a tenth of what they take up as a tree.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) about: About,
     pub(super) seq: u64,
-    at: Millis,
+    pub(super) head: Head,
+    body: Body,
+}
+
+/// What is looked for in events: never packed, so that only what was found is unpacked.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
     pub(super) topic: Topic,
+    pub(super) about: About,
+}
+
+/// The rest of an event.
+#[derive(Debug, Serialize, Deserialize)]
+struct Body {
+    at: Millis,
     r#type: Cow<'static, str>,
     data: Box<str>,
 }
@@ -36,18 +48,19 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(seq: u64, happened: Happened) -> Self {
         let Happened { at, topic, r#type, about, data } = happened;
-        Self { about, seq, at, topic, r#type: r#type.into(), data: data.to_string().into() }
+        let body = Body { at, r#type: r#type.into(), data: data.to_string().into() };
+        Self { seq, head: Head { topic, about }, body }
     }
 
     pub(super) fn event(&self, epoch: &str) -> Event {
         Event {
             seq: self.seq,
             epoch: epoch.to_owned(),
-            at: self.at,
-            topic: self.topic,
-            r#type: self.r#type.clone().into_owned(),
+            at: self.body.at,
+            topic: self.head.topic,
+            r#type: self.body.r#type.clone().into_owned(),
             // It was made from a value, so it is one.
-            data: serde_json::from_str(&self.data).unwrap_or_default(),
+            data: serde_json::from_str(&self.body.data).unwrap_or_default(),
         }
     }
 }
@@ -55,18 +68,28 @@ impl Entry {
 /// Some events in a row, compressed.
 #[derive(Debug)]
 struct Pack {
-    packed: Box<[u8]>,
+    first: u64,
+    heads: Box<[Head]>,
+    bodies: Box<[u8]>,
     size: usize,
 }
 
 impl Pack {
     fn new(entries: &[Arc<Entry>]) -> Result<Self, std::io::Error> {
-        let text = serde_json::to_vec(entries)?;
-        Ok(Self { packed: zstd::bulk::compress(&text, LEVEL)?.into(), size: text.len() })
+        let bodies: Vec<&Body> = entries.iter().map(|entry| &entry.body).collect();
+        let text = serde_json::to_vec(&bodies)?;
+        Ok(Self {
+            first: entries.first().map_or(0, |entry| entry.seq),
+            heads: entries.iter().map(|entry| entry.head.clone()).collect(),
+            bodies: zstd::bulk::compress(&text, LEVEL)?.into(),
+            size: text.len(),
+        })
     }
 
-    fn entries(&self) -> Result<VecDeque<Arc<Entry>>, std::io::Error> {
-        Ok(serde_json::from_slice(&zstd::bulk::decompress(&self.packed, self.size)?)?)
+    fn entries(&self) -> Result<Vec<Entry>, std::io::Error> {
+        let bodies: Vec<Body> = serde_json::from_slice(&zstd::bulk::decompress(&self.bodies, self.size)?)?;
+        let numbered = (self.first..).zip(self.heads.iter().cloned()).zip(bodies);
+        Ok(numbered.map(|((seq, head), body)| Entry { seq, head, body }).collect())
     }
 }
 
@@ -109,32 +132,29 @@ impl Ring {
         self.packs.len() * PACK + self.recent.len()
     }
 
-    /// The kept events but the oldest so many.
-    pub(super) fn past(&self, count: usize) -> Past {
-        let packs = (count / PACK).min(self.packs.len());
-        let mut past = Past {
-            packs: self.packs.iter().skip(packs).cloned().collect(),
-            recent: self.recent.clone(),
-            entries: VecDeque::new(),
+    /// The kept events after one with a number, as far as they are looked for.
+    pub(super) fn after(&self, since: u64, looked_for: impl Fn(&Head) -> bool) -> Past {
+        let found = |pack: &Arc<Pack>| {
+            let numbered = (pack.first..).zip(&pack.heads);
+            let seqs: Vec<u64> =
+                numbered.filter(|(seq, head)| *seq > since && looked_for(head)).map(|(seq, _)| seq).collect();
+            (!seqs.is_empty()).then(|| (pack.clone(), seqs))
         };
-        past.by_ref().take(count - packs * PACK).for_each(drop);
-        past
+        let wanted = |entry: &&Arc<Entry>| entry.seq > since && looked_for(&entry.head);
+        Past {
+            packs: self.packs.iter().filter_map(found).collect(),
+            entries: VecDeque::new(),
+            recent: self.recent.iter().filter(wanted).cloned().collect(),
+        }
     }
 }
 
 /// Past events, unpacked as they are taken: one pack's at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Past {
+    packs: VecDeque<(Arc<Pack>, Vec<u64>)>,
     entries: VecDeque<Arc<Entry>>,
-    packs: VecDeque<Arc<Pack>>,
     recent: VecDeque<Arc<Entry>>,
-}
-
-impl Past {
-    /// No event.
-    pub(super) fn none() -> Self {
-        Self { entries: VecDeque::new(), packs: VecDeque::new(), recent: VecDeque::new() }
-    }
 }
 
 impl Iterator for Past {
@@ -144,7 +164,10 @@ impl Iterator for Past {
         if self.entries.is_empty() {
             self.entries = match self.packs.pop_front() {
                 // What was packed in this process's memory can be unpacked from it.
-                Some(pack) => pack.entries().unwrap_or_default(),
+                Some((pack, seqs)) => {
+                    let entries = pack.entries().unwrap_or_default().into_iter();
+                    entries.filter(|entry| seqs.binary_search(&entry.seq).is_ok()).map(Arc::new).collect()
+                }
                 None => std::mem::take(&mut self.recent),
             };
         }
@@ -177,26 +200,40 @@ mod tests {
     /// K138: what is packed comes out again as it went in, from any place on, and once.
     #[test]
     fn packed_events_are_the_same_as_before() {
-        let count = 5 * PACK as u64 + 3;
+        let (pack, count) = (PACK as u64, 5 * PACK as u64 + 3);
         let ring = ring(10 * PACK, count);
         assert!(!ring.packs.is_empty());
-        for skip in [0, 1, PACK - 1, PACK, 2 * PACK + 7, 5 * PACK, 5 * PACK + 3, 6 * PACK] {
-            assert_eq!(seqs(ring.past(skip)), (skip as u64 + 1..=count).collect::<Vec<_>>());
+        for since in [0, 1, pack - 1, pack, 2 * pack + 7, 5 * pack, count - 1, count] {
+            assert_eq!(seqs(ring.after(since, |_| true)), (since + 1..=count).collect::<Vec<_>>());
         }
-        let first = ring.past(0).next().unwrap();
-        assert_eq!(first.about.session, Some(SessionId::main()));
+        let first = ring.after(0, |_| true).next().unwrap();
+        assert_eq!(first.head.about.session, Some(SessionId::main()));
         let event = first.event("e");
         assert_eq!((event.r#type.as_str(), event.at), ("session.opened", 1));
         assert_eq!(event.data, json!({ "number": 1, "text": "x\"\n" }));
+    }
+
+    /// I8: only packs with something that is looked for are unpacked, whoever asks for how much.
+    #[test]
+    fn what_is_not_looked_for_is_not_unpacked() {
+        let ring = ring(10 * PACK, 5 * PACK as u64);
+        assert!(ring.after(0, |head| head.topic == Topic::Mail).packs.is_empty());
+        let calls = std::cell::Cell::new(0);
+        let tenth = |_: &Head| calls.replace(calls.get() + 1) % 10 == 9;
+        assert_eq!(
+            seqs(ring.after(0, tenth)),
+            (1..=5 * PACK as u64 / 10).map(|n| n * 10).collect::<Vec<_>>()
+        );
     }
 
     /// I8: a ring keeps what it is to keep and at most one pack more, small ones exactly.
     #[test]
     fn a_ring_is_bounded() {
         for most in [1, 2, PACK, 2 * PACK, 3 * PACK + 1, 10 * PACK] {
-            let ring = ring(most, 20 * PACK as u64);
+            let last = 20 * PACK as u64;
+            let ring = ring(most, last);
             assert!((most..most + PACK).contains(&ring.len()), "{} of {most}", ring.len());
-            assert_eq!(seqs(ring.past(ring.len() - 1)), [20 * PACK as u64]);
+            assert_eq!(seqs(ring.after(last - 1, |_| true)), [last]);
         }
         assert_eq!(ring(2, 5).len(), 2);
     }

@@ -1,7 +1,6 @@
 //! The daemon's own methods: hello, status, metrics, config, flags, reload, export and shutdown.
 //!
-//! What they report and do lives elsewhere and is handed in as functions: this file only checks who asks and shapes
-//! the answers.
+//! What they report and do lives elsewhere and is handed in as functions: this file only shapes the answers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,17 +96,6 @@ impl fmt::Debug for Daemon {
     }
 }
 
-/// Refuses a caller that is no operator.
-pub(crate) fn needs_operator(caller: &Caller) -> Result<(), Error> {
-    let role = match &caller.who {
-        Who::Operator => return Ok(()),
-        Who::Agent(_) => "agent",
-        Who::Member { .. } => "teammate",
-    };
-    let error = Error::new(Kind::NotAuthorised, format!("this is not for a caller with the role {role}"));
-    Err(error.with("role", role).with("needs", "operator"))
-}
-
 /// Tells who the client is.
 pub(crate) async fn hello(
     context: Arc<Context>,
@@ -124,7 +112,7 @@ pub(crate) async fn hello(
     let (token, session) = (params.token.clone(), params.session_id);
     // All of it is looked up before any of it holds: a refused hello changes nothing.
     let settled = context.handle.ask(move |core, _| {
-        let who = token.map_or(Ok(caller.who.clone()), |token| owner_of(core, &token))?;
+        let who = token.map_or(Ok(caller.who.clone()), |token| owner_of(core, &caller, &token))?;
         let caller = Caller { who, ..caller };
         let session = session.map(|named| core.session_of(&caller, Some(&named))).transpose()?;
         Ok::<_, Error>((caller.who, session))
@@ -156,11 +144,11 @@ pub(crate) async fn hello(
 }
 
 /// Whose token it is.
-fn owner_of(core: &Core, token: &str) -> Result<Who, Error> {
+fn owner_of(core: &Core, caller: &Caller, token: &str) -> Result<Who, Error> {
     let member = core.member_by_token(token);
     let member = member.map(|(team, name)| Who::Member { team: team.into(), name: name.into() });
     let owner = member.or_else(|| core.task_by_token(token).map(Who::Agent));
-    owner.ok_or_else(|| Error::new(Kind::NotAuthorised, "nobody has this token"))
+    owner.ok_or_else(|| core.refusal(caller, "a token that nobody has", "token"))
 }
 
 fn limits(limits: &Limits) -> BTreeMap<String, u64> {
@@ -209,40 +197,32 @@ pub(crate) async fn metrics(
 /// Gives config values.
 pub(crate) async fn config(
     context: Arc<Context>,
-    origin: Origin,
+    _: Origin,
     params: DaemonConfigParams,
 ) -> Result<DaemonConfigResult, Error> {
-    needs_operator(&origin.connection.caller())?;
     Ok(DaemonConfigResult { values: (context.daemon.config)(params.key).await? })
 }
 
 /// Sets a feature flag.
 pub(crate) async fn set_flag(
     context: Arc<Context>,
-    origin: Origin,
+    _: Origin,
     params: DaemonSetFlagParams,
 ) -> Result<DaemonSetFlagResult, Error> {
-    needs_operator(&origin.connection.caller())?;
     Ok(DaemonSetFlagResult { applied: (context.daemon.set_flag)((params.name, params.value)).await? })
 }
 
 /// Reads the config again.
-pub(crate) async fn reload(
-    context: Arc<Context>,
-    origin: Origin,
-    _: Empty,
-) -> Result<DaemonReloadResult, Error> {
-    needs_operator(&origin.connection.caller())?;
+pub(crate) async fn reload(context: Arc<Context>, _: Origin, _: Empty) -> Result<DaemonReloadResult, Error> {
     Ok(DaemonReloadResult { changed: (context.daemon.reload)(()).await? })
 }
 
 /// Writes the store to a file.
 pub(crate) async fn export(
     context: Arc<Context>,
-    origin: Origin,
+    _: Origin,
     params: DaemonExportParams,
 ) -> Result<DaemonExportResult, Error> {
-    needs_operator(&origin.connection.caller())?;
     (context.daemon.export)(params.path).await
 }
 
@@ -259,7 +239,6 @@ pub(crate) async fn shutdown(
     params: DaemonShutdownParams,
 ) -> Result<DaemonShutdownResult, Error> {
     let caller = origin.connection.caller();
-    needs_operator(&caller)?;
     let timeout = params.timeout_ms.unwrap_or(SHUTDOWN);
     context.closing.cancel();
     let _end = End { context: &context, mode: params.mode };

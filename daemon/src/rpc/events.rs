@@ -1,28 +1,29 @@
-//! Events at the edge: following and replaying them, within what the caller may see.
+//! Events at the edge: following and replaying them. What of them a caller may hear of, the core says event by event.
 
 use std::sync::Arc;
 
 use ccagent_core::{Caller, Who};
+use ccagent_proto::Error;
 use ccagent_proto::event::{
     EventFilter, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams,
 };
 use ccagent_proto::method::TaskGet;
 use ccagent_proto::task::TaskGetParams;
-use ccagent_proto::{Error, Kind};
 use futures_util::stream::{BoxStream, StreamExt};
 
 use super::connection::Origin;
 use super::context::Context;
-use super::daemon::needs_operator;
 
 /// Follows events.
 pub(crate) async fn subscribe(
     context: Arc<Context>,
     origin: Origin,
-    mut params: EventSubscribeParams,
+    params: EventSubscribeParams,
 ) -> Result<BoxStream<'static, EventItem>, Error> {
     let caller = origin.connection.caller();
-    params.filter = narrowed(&context, &caller, params.filter).await?;
+    if let Some(filter) = params.filter.as_ref().filter(|_| caller.who != Who::Operator) {
+        may_name(&context, &caller, filter).await?;
+    }
     let events = context.handle.subscribe(caller, params).await?;
     let items = futures_util::stream::unfold(events, |mut events| async move {
         let item = events.next().await?;
@@ -31,33 +32,16 @@ pub(crate) async fn subscribe(
     Ok(items.boxed())
 }
 
-/// The filter inside what the caller may see: a member sees its team, an agent one task of its tree, by default
-/// itself.
-async fn narrowed(
-    context: &Context,
-    caller: &Caller,
-    filter: Option<EventFilter>,
-) -> Result<Option<EventFilter>, Error> {
-    match &caller.who {
-        Who::Operator => Ok(filter),
-        Who::Member { team, .. } => {
-            let filter = filter.unwrap_or_default();
-            if filter.team_name.as_deref().is_some_and(|named| *named != **team) {
-                return Err(refusal("the events of another team"));
-            }
-            Ok(Some(EventFilter { team_name: Some(team.to_string()), ..filter }))
-        }
-        Who::Agent(own) => {
-            let filter = filter.unwrap_or_default();
-            let id = filter.task_id.unwrap_or(*own);
-            context.call::<TaskGet>(caller, TaskGetParams { task_id: id.to_string() }).await?;
-            Ok(Some(EventFilter { task_id: Some(id), ..filter }))
-        }
+/// Refuses a filter that asks for what the caller may not see: else it would wait for ever for what never comes.
+async fn may_name(context: &Context, caller: &Caller, filter: &EventFilter) -> Result<(), Error> {
+    if let Some(id) = filter.task_id {
+        context.call::<TaskGet>(caller, TaskGetParams { task_id: id.to_string() }).await?;
     }
-}
-
-fn refusal(what: &str) -> Error {
-    Error::new(Kind::NotAuthorised, format!("{what} are not for this caller")).with("needs", "operator")
+    if let Some(team) = filter.team_name.clone() {
+        let caller = caller.clone();
+        context.handle.ask(move |core, _| core.may_see_team(&caller, &team)).await??;
+    }
+    Ok(())
 }
 
 /// Gives past events again.
@@ -66,6 +50,5 @@ pub(crate) async fn replay(
     origin: Origin,
     params: EventReplayParams,
 ) -> Result<EventReplayResult, Error> {
-    needs_operator(&origin.connection.caller())?;
-    context.handle.replay(&params)
+    context.handle.replay(origin.connection.caller(), params).await
 }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::Limits;
 use super::connection::{Connection, Origin};
 use super::peer::{Environment, Peer};
-use super::registry::Registry;
+use super::registry::{Registry, open};
 use super::service::{Begun, Service};
 
 /// A service that gives every call's params back in `error.data.params`.
@@ -23,7 +23,7 @@ pub struct Mirror(Service);
 impl Mirror {
     /// A mirror of all methods; `None` when two have one name.
     pub fn new() -> Option<Self> {
-        let mut registry = Registry::new(Arc::new(()));
+        let mut registry = Registry::new(Arc::new(()), open());
         macro_rules! mirror {
             ($($name:ident),*) => { $(registry.work::<wire::$name, _, _>(show::<wire::$name>);)* };
         }

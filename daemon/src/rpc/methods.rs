@@ -12,7 +12,7 @@ use jsonrpsee::server::RegisterMethodError;
 
 use super::connection::Origin;
 use super::context::Context;
-use super::registry::{Api, Registry};
+use super::registry::{Api, Gate, Registry};
 use super::{daemon, events, mail, session, spawn, stop, task};
 
 /// All methods of the daemon.
@@ -21,7 +21,12 @@ use super::{daemon, events, mail, session, spawn, stop, task};
 /// When two methods have one name.
 pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
     let driver = context.handle.clone();
-    let mut registry = Registry::new(context);
+    let handle = driver.clone();
+    let gate: Gate = Arc::new(move |caller, method| {
+        let handle = handle.clone();
+        Box::pin(async move { handle.ask(move |core, _| core.admits(&caller, method)).await? })
+    });
+    let mut registry = Registry::new(context, gate);
     core_methods(&mut registry);
     waiting_methods(&mut registry);
     daemon_methods(&mut registry);
@@ -60,7 +65,7 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::TaskWait, _, _>(task::wait);
     registry.take::<wire::TaskOutput, _, _>(task::output);
     registry.page::<wire::TaskEvents, _, _>(task::events);
-    // Mostly it waits for the program to read: nobody's bytes are kept for a program that never does.
+    // Mostly it waits for the program to read. Its bytes are kept meanwhile, as many as a connection's calls may hold.
     registry.read::<wire::TaskWrite, _, _>(task::write);
     registry.work::<wire::TaskResize, _, _>(task::resize);
     registry.take::<wire::NotificationNext, _, _>(mail::next_notification);

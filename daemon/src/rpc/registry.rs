@@ -7,8 +7,11 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use ccagent_core::role::is_for_operators;
+use ccagent_core::{Caller, Who};
 use ccagent_proto::{Error, Kind, Method, Subscription};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
 use jsonrpsee::core::server::{
     Extensions, MethodCallback, MethodResponse, Methods, PendingSubscriptionSink, SubscriptionMessage,
@@ -46,6 +49,14 @@ pub(crate) enum Course {
     Dropped,
     /// It drops the call when the connection ends, and begins nothing more before it is answered.
     Page,
+}
+
+/// Says whether a caller, which is no operator, may call a method at all.
+pub type Gate = Arc<dyn Fn(Caller, &'static str) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+
+/// A gate that lets everybody in.
+pub(crate) fn open() -> Gate {
+    Arc::new(|_, _| std::future::ready(Ok(())).boxed())
 }
 
 /// The methods of the daemon, ready to be served.
@@ -97,19 +108,25 @@ impl Api {
     }
 }
 
+impl<C> std::fmt::Debug for Registry<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").field("manners", &self.manners).finish_non_exhaustive()
+    }
+}
+
 /// Collects methods; each handler gets the context, the origin of the call and the params.
-#[derive(Debug)]
 pub struct Registry<C> {
     context: Arc<C>,
+    gate: Gate,
     module: RpcModule<()>,
     manners: HashMap<&'static str, Manner>,
     failed: Option<RegisterMethodError>,
 }
 
 impl<C: Send + Sync + 'static> Registry<C> {
-    /// An empty registry whose handlers share a context.
-    pub fn new(context: Arc<C>) -> Self {
-        Self { context, module: RpcModule::new(()), manners: HashMap::new(), failed: None }
+    /// An empty registry whose handlers share a context, and are called by whom the gate lets in.
+    pub fn new(context: Arc<C>, gate: Gate) -> Self {
+        Self { context, gate, module: RpcModule::new(()), manners: HashMap::new(), failed: None }
     }
 
     /// A method that changes nothing, or only waits: its call is dropped with its connection, and when it is taken
@@ -162,24 +179,19 @@ impl<C: Send + Sync + 'static> Registry<C> {
         Fut: Future<Output = Result<M::Result, Error>> + Send + 'static,
     {
         self.manners.insert(M::NAME, manner);
-        let context = Arc::clone(&self.context);
-        let callback = move |id: Id<'static>, origin: Result<(Origin, M::Params), Error>, max: usize| {
-            let call = origin.map(|(origin, params)| handler(Arc::clone(&context), origin, params));
+        let (context, gate, handler) = (Arc::clone(&self.context), Arc::clone(&self.gate), Arc::new(handler));
+        let callback = MethodCallback::Async(Arc::new(move |id, given, _, max, mut extensions| {
+            let (context, gate, handler) = (Arc::clone(&context), Arc::clone(&gate), Arc::clone(&handler));
+            let given = params::<M::Params>(given.as_str());
             async move {
-                let result = match call {
-                    Ok(call) => call.await,
-                    Err(error) => Err(error),
+                let call = async {
+                    let origin = origin(&mut extensions)?;
+                    let params = admitted(&gate, &origin, M::NAME, given).await?;
+                    handler(context, origin, params).await
                 };
-                respond(id, result, max)
+                respond(id, call.await, max)
             }
             .boxed()
-        };
-        let callback = MethodCallback::Async(Arc::new(move |id, given, _, max, mut extensions| {
-            callback(
-                id,
-                origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?))),
-                max,
-            )
         }));
         let inserted = self.module.verify_and_insert(M::NAME, callback).map(|_| ());
         self.note(inserted);
@@ -204,18 +216,17 @@ impl<C: Send + Sync + 'static> Registry<C> {
         F: Fn(Arc<C>, Origin, S::Params) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<BoxStream<'static, S::Item>, Error>> + Send + 'static,
     {
-        let (context, handler) = (Arc::clone(&self.context), Arc::new(handler));
+        let (context, gate, handler) = (Arc::clone(&self.context), Arc::clone(&self.gate), Arc::new(handler));
         let inserted = self.module.register_subscription(
             S::NAME,
             S::NOTIFICATION,
             S::UNSUBSCRIBE,
             move |given, pending, _, mut extensions| {
-                let (context, handler) = (Arc::clone(&context), Arc::clone(&handler));
+                let (context, gate, handler) =
+                    (Arc::clone(&context), Arc::clone(&gate), Arc::clone(&handler));
                 async move {
-                    let opened =
-                        origin(&mut extensions).and_then(|origin| Ok((origin, params(given.as_str())?)));
-                    let (origin, params) = match opened {
-                        Ok(opened) => opened,
+                    let origin = match origin(&mut extensions) {
+                        Ok(origin) => origin,
                         Err(error) => return pending.reject(object(&error)).await,
                     };
                     // Counted before it is answered, so that the connection never looks idle in between.
@@ -223,10 +234,15 @@ impl<C: Send + Sync + 'static> Registry<C> {
                     // What was opened in the name of one identity is not for the next.
                     let over = origin.connection.identity_over();
                     let cancelled = origin.cancelled.clone();
+                    let opening = async {
+                        let params = params(given.as_str());
+                        let params = admitted(&gate, &origin, S::NAME, params).await?;
+                        handler(context, origin, params).await
+                    };
                     let opened = tokio::select! {
                         biased;
                         () = cancelled.cancelled() => Err(cancelled_error()),
-                        opened = handler(context, origin, params) => opened,
+                        opened = opening => opened,
                     };
                     match opened {
                         Ok(items) => push(pending, items.take_until(over.cancelled_owned()).boxed()).await,
@@ -259,14 +275,32 @@ impl<C: Send + Sync + 'static> Registry<C> {
     }
 }
 
+/// The params, once the caller is let in: roles come before params, and where nothing is wrong with either the core
+/// looks at them only once, in the call itself.
+async fn admitted<P>(
+    gate: &Gate,
+    origin: &Origin,
+    method: &'static str,
+    params: Result<P, Error>,
+) -> Result<P, Error> {
+    if params.is_err() || is_for_operators(method) {
+        let caller = origin.connection.caller();
+        if caller.who != Who::Operator {
+            gate(caller, method).await?;
+        }
+    }
+    params
+}
+
 /// Sends a stream's items until either side has enough.
 async fn push<T: serde::Serialize>(pending: PendingSubscriptionSink, mut items: BoxStream<'static, T>) {
     let Ok(sink) = pending.accept().await else { return };
     loop {
         let item = tokio::select! {
             biased;
-            () = sink.closed() => return,
+            // First, because it also says that the item before was passed on.
             item = items.next() => item,
+            () = sink.closed() => return,
         };
         let Some(item) = item else { return };
         let item = match serde_json::value::to_raw_value(&item) {

@@ -329,7 +329,7 @@ mod tests {
     use serde_json::Value;
 
     use super::super::connection::tests::operator;
-    use super::super::registry::Registry;
+    use super::super::registry::{Registry, open};
     use super::*;
     use crate::driver::Handle;
     use crate::driver::tests::idle;
@@ -346,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_inbox_refuses_calls_and_no_reports() {
         let (driver, handle, _dir) = idle(1);
-        let mut registry = Registry::new(Arc::new(handle.clone()));
+        let mut registry = Registry::new(Arc::new(handle.clone()), open());
         registry.read::<TaskList, _, _>(|handle: Arc<Handle>, _, params| async move {
             handle.call::<TaskList>(Caller::operator(1), params).await
         });

@@ -292,13 +292,13 @@ mod tests {
 
     use super::super::Limits;
     use super::super::connection::tests::operator;
-    use super::super::registry::Registry;
+    use super::super::registry::{Registry, open};
     use super::*;
 
     /// SV-08: a reader that takes little by little stays; the time counts from the last byte that it took.
     #[tokio::test(start_paused = true)]
     async fn a_stall_counts_from_the_last_byte_taken() {
-        let api = Arc::new(Registry::new(Arc::new(())).finish().unwrap());
+        let api = Arc::new(Registry::new(Arc::new(()), open()).finish().unwrap());
         let service = Service::new(api, operator(1), Arc::new(Limits::default()), None);
         let (ours, mut theirs) = tokio::io::duplex(32);
         let (_sink, outbox) = mpsc::channel(1);

@@ -9,6 +9,7 @@ mod life;
 mod methods;
 mod pages;
 mod places;
+mod roles;
 mod sessions;
 mod tasks;
 mod world;

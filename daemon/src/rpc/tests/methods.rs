@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::super::Limits;
 use super::super::accept::Edge;
 use super::super::peer::Shims;
-use super::super::registry::{Api, Registry};
+use super::super::registry::{Api, Registry, open};
 use super::client::Client;
 
 macro_rules! method {
@@ -103,7 +103,7 @@ impl Drop for Waiting {
 }
 
 fn api(context: &Arc<Context>) -> Api {
-    let mut registry = Registry::new(Arc::clone(context));
+    let mut registry = Registry::new(Arc::clone(context), open());
     registry.read::<Echo, _, _>(|context, _, text| async move {
         context.say(Seen::Echoed).await;
         Ok(text)
