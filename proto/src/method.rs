@@ -144,7 +144,7 @@ calls! { $
         "Runs an ended task again under the same id.";
     TaskBackground "task.background" task::TaskGetParams => task::Task,
         "Moves a foreground task to the background: its caller is answered at once.";
-    TaskForeground "task.foreground" task::TaskGetParams => agent::AgentSpawnResult,
+    TaskForeground "task.foreground" task::TaskForegroundParams => agent::AgentSpawnResult,
         "Waits for a background task as if it had been spawned in the foreground.";
     TaskRetain "task.retain" task::TaskRetainParams => task::Task,
         "Keeps a task in view after its end, or says when it leaves.";
@@ -211,7 +211,7 @@ edges! { $
         "Reads an XML envelope.";
     TaskOutput "task.output" task::TaskOutputParams => task::TaskOutputResult,
         "Reads a task's output, and waits for more where asked.";
-    TaskWrite "task.write" task::TaskWriteParams => Empty,
+    TaskWrite "task.write" task::TaskWriteParams => task::TaskWriteResult,
         "Writes to a task's standard input.";
     TaskResize "task.resize" task::TaskResizeParams => Empty,
         "Sets the size of a task's terminal.";

@@ -14,7 +14,7 @@ use crate::runner::Runner;
 
 pub use output::{
     OutputItem, OutputSource, OutputStream, TaskFollow, TaskFollowParams, TaskOutputParams, TaskOutputResult,
-    TaskResizeParams, TaskWriteParams,
+    TaskResizeParams, TaskWriteParams, TaskWriteResult,
 };
 
 /// What a task is.
@@ -380,7 +380,18 @@ pub struct TaskListResult {
     pub next_cursor: Option<String>,
 }
 
-/// Params of the calls that name one task: `task.get`, `background`, `foreground`.
+/// Params of `task.foreground`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskForegroundParams {
+    /// The task.
+    pub task_id: String,
+    /// The longest wait; none when absent.
+    pub timeout_ms: Option<Millis>,
+}
+
+/// Params of the calls that name one task: `task.get`, `background`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskGetParams {

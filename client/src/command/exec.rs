@@ -11,7 +11,7 @@ use ccagent_proto::method::{
     AgentSpawn, NotificationAck, NotificationList, TaskForeground, TaskGet, TaskStop,
 };
 use ccagent_proto::notification::{NotificationAckParams, NotificationListParams};
-use ccagent_proto::task::{Stdin, Task, TaskGetParams, TaskStatus, TaskStopParams};
+use ccagent_proto::task::{Stdin, Task, TaskForegroundParams, TaskGetParams, TaskStatus, TaskStopParams};
 use ccagent_proto::{Kind, TaskId};
 
 use crate::app::App;
@@ -126,7 +126,8 @@ async fn spawn(client: &Arc<Client>, params: AgentSpawnParams) -> Result<Task, E
 /// Waits in the foreground: the end is told here, and nobody has to be told of it again. A run that had ended before
 /// left a notice, which is taken.
 async fn end_of(client: Arc<Client>, id: TaskId) -> Result<Task, Error> {
-    let waited = client.call::<TaskForeground>(TaskGetParams { task_id: id.to_string() }).await;
+    let params = TaskForegroundParams { task_id: id.to_string(), timeout_ms: None };
+    let waited = client.call::<TaskForeground>(params).await;
     if let Ok(answer) = waited {
         return Ok(answer.task);
     }

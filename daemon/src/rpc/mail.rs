@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use ccagent_core::Caller;
-use ccagent_proto::Error;
 use ccagent_proto::mailbox::{MailboxPollParams, MailboxReadResult, MailboxSubscribeParams};
 use ccagent_proto::message::{Message, MessageSendParams, MessageSendResult};
 use ccagent_proto::method::{MailboxPoll, MessageSend, NotificationNext};
 use ccagent_proto::notification::{
     NotificationListResult, NotificationNextParams, NotificationParseParams, NotificationParseResult,
 };
+use ccagent_proto::{Error, MessageId};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{BoxStream, StreamExt};
 
 use super::connection::Origin;
 use super::context::Context;
+use super::service::cancelled_error;
 use super::uds;
 use super::wait::{Look, Patience, until_at};
 use crate::hub::{Key, Watch};
@@ -89,7 +92,7 @@ pub(crate) async fn subscribe(
     let watch = context.hub.watch([Key::Mailbox(mailbox.clone())]);
     // One at a time: a subscription that ends holds no message that its reader has not seen.
     let params = MailboxPollParams { team_name, agent, wait_ms: None, max: Some(1) };
-    let reader = Reader { context, caller, params, mailbox, watch };
+    let reader = Reader { context, caller, params, mailbox, watch, polling: None, held: None };
     let messages = futures_util::stream::unfold(reader, |mut reader| async move {
         let message = reader.next().await?;
         Some((message, reader))
@@ -97,20 +100,36 @@ pub(crate) async fn subscribe(
     Ok(messages.boxed())
 }
 
+/// A subscriber's place in a mailbox. What it took and did not pass on goes back to the mailbox when it is dropped.
 struct Reader {
     context: Arc<Context>,
     caller: Caller,
     params: MailboxPollParams,
     mailbox: Arc<str>,
     watch: Watch,
+    /// A poll that is under way: once it is sent it hands out messages, whoever still waits for them.
+    polling: Option<BoxFuture<'static, Result<MailboxReadResult, Error>>>,
+    /// The message that was given last, until the next one is asked for.
+    held: Option<MessageId>,
 }
 
 impl Reader {
     async fn next(&mut self) -> Option<Message> {
+        self.held = None;
         loop {
-            match self.context.call::<MailboxPoll>(&self.caller, self.params.clone()).await {
+            let (context, caller, params) = (&self.context, &self.caller, &self.params);
+            let polling = self.polling.get_or_insert_with(|| {
+                let (context, caller, params) = (context.clone(), caller.clone(), params.clone());
+                async move { context.call::<MailboxPoll>(&caller, params).await }.boxed()
+            });
+            let polled = polling.await;
+            self.polling = None;
+            match polled {
                 Ok(polled) => match polled.messages.into_iter().next() {
-                    Some(message) => return Some(message),
+                    Some(message) => {
+                        self.held = Some(message.id);
+                        return Some(message);
+                    }
                     None => self.changed().await?,
                 },
                 Err(error) => {
@@ -137,6 +156,26 @@ impl Reader {
     }
 }
 
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let (held, polling) = (self.held.take(), self.polling.take());
+        // Without a runtime the daemon is at its end, and all mail is its mailbox's again.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if held.is_none() && polling.is_none() {
+            return;
+        }
+        let (handle, conn) = (self.context.handle.clone(), self.caller.conn);
+        let give_back = async move {
+            let mut ids = Vec::from_iter(held);
+            if let Some(Ok(polled)) = OptionFuture::from(polling).await {
+                ids.extend(polled.messages.iter().map(|message| message.id));
+            }
+            handle.mailbox_return(conn, ids).await;
+        };
+        self.context.tracker.spawn_on(give_back, &runtime);
+    }
+}
+
 /// Sends a message: inside the daemon, or to a socket.
 pub(crate) async fn send(
     context: Arc<Context>,
@@ -145,7 +184,11 @@ pub(crate) async fn send(
 ) -> Result<MessageSendResult, Error> {
     let caller = origin.connection.caller();
     if params.to.starts_with("uds:") {
-        return uds::send(&context, &caller, params).await;
+        return tokio::select! {
+            biased;
+            () = origin.cancelled.cancelled() => Err(cancelled_error()),
+            sent = uds::send(&context, &caller, params) => sent,
+        };
     }
     context.call::<MessageSend>(&caller, params).await
 }

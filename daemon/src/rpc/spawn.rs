@@ -5,7 +5,8 @@
 //!     └──▶ foreground ─▶ done ─▶ answer with its text
 //!                 ├─ time over, or moved by anyone ─▶ background: answer at once
 //!                 ├─ call taken back ─▶ stop it
-//!                 └─ connection gone ─▶ the core moves it to the background
+//!                 └─ connection gone ─▶ the core moves it to the background; it hears of the end once more, because it
+//!                                       may have heard of it before it heard of the call
 //! ```
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use ccagent_core::Caller;
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskResume, TaskStop, TaskWait};
 use ccagent_proto::task::{
-    Task, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams, TaskWaitParams,
+    Task, TaskForegroundParams, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams, TaskWaitParams,
 };
 use ccagent_proto::{Error, Kind};
 
@@ -36,7 +37,7 @@ pub(crate) async fn spawn(
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<AgentSpawn>(&caller, params))).await?;
-    settle(&context, &patience, &caller, answer, background).await
+    settle(&context, &origin, &patience, &caller, answer, background).await
 }
 
 /// Runs an ended task again.
@@ -49,22 +50,24 @@ pub(crate) async fn resume(
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<TaskResume>(&caller, params))).await?;
-    settle(&context, &patience, &caller, answer, background).await
+    settle(&context, &origin, &patience, &caller, answer, background).await
 }
 
 /// Waits for a background task as if it had been spawned in the foreground.
 pub(crate) async fn foreground(
     context: Arc<Context>,
     origin: Origin,
-    params: TaskGetParams,
+    params: TaskForegroundParams,
 ) -> Result<AgentSpawnResult, Error> {
     let caller = origin.connection.caller();
+    let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.call::<TaskForeground>(&caller, params).await?;
-    settle(&context, &Patience::new(&origin, None), &caller, answer, false).await
+    settle(&context, &origin, &patience, &caller, answer, false).await
 }
 
 async fn settle(
     context: &Context,
+    origin: &Origin,
     patience: &Patience,
     caller: &Caller,
     answer: AgentSpawnResult,
@@ -77,10 +80,20 @@ async fn settle(
         return Ok(if waited { finished(answer.task) } else { launched(answer) });
     }
     if background || answer.task.is_backgrounded {
-        let task = until_it_runs(context, patience, caller, &answer.task).await?;
+        let runs = until_it_runs(context, patience, caller, &answer.task).await;
+        // It was made, whatever came of the wait: its caller has to know it.
+        let task = runs.map_err(|error| error.with("taskId", answer.task_id.to_string()))?;
         return Ok(AgentSpawnResult { task, ..launched(answer) });
     }
-    let task = match until_done(context, patience, caller, &answer.task).await {
+    let done = tokio::select! {
+        biased;
+        done = until_done(context, patience, caller, &answer.task) => done,
+        () = origin.connection.ended() => {
+            context.handle.disconnected(caller.conn).await;
+            return Ok(launched(answer));
+        }
+    };
+    let task = match done {
         Ok(Waited::There(task)) => task,
         Err(error) if error.kind == Kind::Cancelled => {
             stop(context, caller, &answer.task);

@@ -11,11 +11,12 @@ use ccagent_proto::method::{TaskGet, TaskWait};
 use ccagent_proto::task::{
     OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
     TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskStatus, TaskWaitParams, TaskWaitResult,
-    TaskWriteParams, WaitMode,
+    TaskWriteParams, TaskWriteResult, WaitMode,
 };
 use ccagent_proto::{Empty, Error, Kind, TaskId};
 use ccagent_shim::index::Stream;
 use futures_util::stream::{BoxStream, StreamExt};
+use serde_json::Value;
 
 use super::connection::Origin;
 use super::context::Context;
@@ -36,13 +37,17 @@ pub(crate) async fn wait(
     origin: Origin,
     params: TaskWaitParams,
 ) -> Result<TaskWaitResult, Error> {
-    if params.task_ids.len() > WAITED_FOR {
-        let error = Error::new(Kind::InvalidParams, format!("taskIds names at most {WAITED_FOR} tasks"));
-        return Err(error.with("path", "taskIds").with("limit", WAITED_FOR));
-    }
     let caller = origin.connection.caller();
     let patience = Patience::new(&origin, params.timeout_ms);
-    let stands = context.call::<TaskWait>(&caller, params.clone()).await?;
+    let counted = if params.task_ids.len() > WAITED_FOR {
+        let error = Error::new(Kind::InvalidParams, format!("taskIds names at most {WAITED_FOR} tasks"));
+        Err(error.with("path", "taskIds").with("limit", WAITED_FOR))
+    } else {
+        Ok(())
+    };
+    let task_ids = params.task_ids.iter().take(WAITED_FOR).cloned().collect();
+    let looked = TaskWaitParams { task_ids, ..params.clone() };
+    let (stands, ()) = in_order(context.call::<TaskWait>(&caller, looked).await, counted)?;
     if !stands.timed_out {
         return Ok(stands);
     }
@@ -118,10 +123,11 @@ pub(crate) async fn output(
     origin: Origin,
     params: TaskOutputParams,
 ) -> Result<TaskOutputResult, Error> {
-    let from = std::sync::Mutex::new(from_of(&params)?);
     let caller = origin.connection.caller();
     let patience = Patience::new(&origin, params.timeout_ms);
-    let first = get(&context, &caller, &params.task_id).await?;
+    let first = get(&context, &caller, &params.task_id).await;
+    let (first, from) = in_order(first, from_of(&params))?;
+    let from = std::sync::Mutex::new(from);
     let id = first.id.to_string();
     let tail = params.tail_lines.is_some();
     let max = params.max_bytes.unwrap_or(if tail { output::MAX_BYTES } else { output::DEFAULT_BYTES });
@@ -179,13 +185,16 @@ pub(crate) async fn follow(
     origin: Origin,
     params: TaskFollowParams,
 ) -> Result<BoxStream<'static, OutputItem>, Error> {
-    if params.offset.is_some() && params.tail_lines.is_some() {
-        let error = Error::new(Kind::InvalidParams, "offset and tailLines exclude each other");
-        return Err(error.with("path", "offset"));
-    }
+    let from = match (params.offset, params.tail_lines) {
+        (Some(_), Some(_)) => {
+            let error = Error::new(Kind::InvalidParams, "offset and tailLines exclude each other");
+            Err(error.with("path", "offset"))
+        }
+        (Some(offset), None) => Ok(From::Offset(offset)),
+        (None, lines) => Ok(From::LastLines(lines.unwrap_or(0))),
+    };
     let caller = origin.connection.caller();
-    let task = get(&context, &caller, &params.task_id).await?;
-    let from = params.offset.map_or(From::LastLines(params.tail_lines.unwrap_or(0)), From::Offset);
+    let (task, from) = in_order(get(&context, &caller, &params.task_id).await, from)?;
     let watch = context.hub.watch([Key::Task(task.id), Key::Output(task.id)]);
     let mut follower =
         Follower { context, caller, id: task.id.to_string(), from, watch, ready: Vec::new(), over: false };
@@ -288,23 +297,30 @@ pub(crate) async fn events(
     Context::blocking(move || events_file::read(&events_file::path_of(&task), &params)).await
 }
 
-/// Writes to a task's standard input.
+/// Writes to a task's standard input, and waits until the program has all of it, or as long as the caller says.
 pub(crate) async fn write(
     context: Arc<Context>,
     origin: Origin,
     params: TaskWriteParams,
-) -> Result<Empty, Error> {
-    let mut bytes = params.text.into_bytes();
-    if let Some(encoded) = params.base64 {
+) -> Result<TaskWriteResult, Error> {
+    let patience = Patience::new(&origin, params.timeout_ms);
+    let task = steered(&context, &origin, &params.task_id).await;
+    let (task, bytes) = in_order(task, bytes_of(params.text, params.base64))?;
+    let written = patience.wait(context.runner.write(task, bytes, params.eof == Some(true))).await?;
+    let timed_out = written.is_none().then_some(true);
+    written.transpose()?;
+    Ok(TaskWriteResult { timed_out })
+}
+
+fn bytes_of(text: String, base64: Option<String>) -> Result<Vec<u8>, Error> {
+    let mut bytes = text.into_bytes();
+    if let Some(encoded) = base64 {
         let decoded = BASE64_STANDARD.decode(encoded).map_err(|why| {
             Error::new(Kind::InvalidParams, format!("base64: {why}")).with("path", "base64")
         })?;
         bytes.extend(decoded);
     }
-    let task = steered(&context, &origin, params.task_id).await?;
-    let eof = params.eof == Some(true);
-    context.runner.write(task, bytes, eof).await?;
-    Ok(Empty {})
+    Ok(bytes)
 }
 
 /// Sets the size of a task's terminal.
@@ -313,23 +329,40 @@ pub(crate) async fn resize(
     origin: Origin,
     params: TaskResizeParams,
 ) -> Result<Empty, Error> {
-    let task = steered(&context, &origin, params.task_id).await?;
+    let task = steered(&context, &origin, &params.task_id).await?;
     context.runner.resize(task, params.cols, params.rows).await?;
     Ok(Empty {})
 }
 
+/// What was found and what was asked, or the first error in the order of the contract: roles, params, state.
+fn in_order<T, P>(found: Result<T, Error>, params: Result<P, Error>) -> Result<(T, P), Error> {
+    match (found, params) {
+        (Err(error), _) if error.kind == Kind::NotAuthorised => Err(error),
+        (_, Err(error)) => Err(error),
+        (found, Ok(params)) => Ok((found?, params)),
+    }
+}
+
 /// A running task that the caller may write to.
-async fn steered(context: &Context, origin: &Origin, text: String) -> Result<TaskId, Error> {
+async fn steered(context: &Context, origin: &Origin, text: &str) -> Result<TaskId, Error> {
     let caller = origin.connection.caller();
+    let (asker, text) = (caller.clone(), text.to_owned());
     let found = context.handle.ask(move |core, _| {
-        let row = core.steered(&caller, &text)?;
-        if row.is_done() {
-            let error = Error::new(Kind::AlreadyTerminal, format!("task {} has ended", row.id));
-            return Err(error.with("taskId", row.id.to_string()));
-        }
-        Ok(row.id)
+        let row = core.steered(&asker, &text)?;
+        if row.is_done() { Err(ended(&row.id.to_string())) } else { Ok(row.id) }
     });
-    found.await?
+    let error = match found.await? {
+        Ok(id) => return Ok(id),
+        Err(error) => error,
+    };
+    let Some(id) = error.data.get("archived").and_then(Value::as_str) else { return Err(error) };
+    // It is still there, and ended: to whom may see it that is said as before.
+    get(context, &caller, id).await?;
+    Err(ended(id))
+}
+
+fn ended(id: &str) -> Error {
+    Error::new(Kind::AlreadyTerminal, format!("task {id} has ended")).with("taskId", id)
 }
 
 async fn get(context: &Context, caller: &Caller, task_id: &str) -> Result<Task, Error> {

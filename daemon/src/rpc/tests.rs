@@ -6,6 +6,7 @@ mod ends;
 mod framings;
 mod identity;
 mod life;
+mod mail;
 mod methods;
 mod pages;
 mod places;

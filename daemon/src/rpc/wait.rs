@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Origin;
 use super::service::cancelled_error;
-use crate::hub::{Hub, Key, Watch};
+use crate::hub::{Hub, Key};
 
 /// How a look at the state went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,19 +70,21 @@ impl Patience {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// Waits for a change; says whether there was one in time.
-    async fn changed(&self, watch: &mut Watch) -> Result<bool, Error> {
-        let changed = async {
+    /// What comes in time, or nothing.
+    ///
+    /// # Errors
+    /// `cancelled` when the call is taken back.
+    pub(crate) async fn wait<T>(&self, coming: impl Future<Output = T>) -> Result<Option<T>, Error> {
+        let in_time = async {
             match self.deadline {
-                None => watch.changed().await,
-                Some(deadline) => return tokio::time::timeout_at(deadline, watch.changed()).await.is_ok(),
+                None => Some(coming.await),
+                Some(deadline) => tokio::time::timeout_at(deadline, coming).await.ok(),
             }
-            true
         };
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(cancelled_error()),
-            changed = changed => Ok(changed),
+            came = in_time => Ok(came),
         }
     }
 }
@@ -107,7 +109,7 @@ where
             Look::There(value) => return Ok(Waited::There(value)),
             Look::NotYet(value) => value,
         };
-        if !patience.changed(&mut watch).await? {
+        if patience.wait(watch.changed()).await?.is_none() {
             return Ok(Waited::TimedOut(stands));
         }
     }

@@ -128,6 +128,17 @@ pub struct TaskWriteParams {
     pub base64: Option<String>,
     /// Close the input afterwards.
     pub eof: Option<bool>,
+    /// The longest wait for the program to read it; none when absent.
+    pub timeout_ms: Option<Millis>,
+}
+
+/// Result of `task.write`: empty once the program has all of it.
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskWriteResult {
+    /// Set when the time ran out first: the program has the beginning of it, or nothing.
+    pub timed_out: Option<bool>,
 }
 
 /// Params of `task.resize`.

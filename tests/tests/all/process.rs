@@ -92,6 +92,21 @@ async fn a_pipe_takes_what_is_written() {
     daemon.end().await;
 }
 
+/// OF-09, I8: whoever writes to a program that does not read waits no longer than it says, and hears that.
+#[tokio::test]
+async fn a_write_that_nobody_reads_has_an_end() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let id = conn.spawn(&["/bin/sleep", "600"], json!({ "stdin": "pipe" })).await;
+    let text = "x".repeat(2 << 20);
+    let params = json!({ "taskId": id, "text": text, "timeoutMs": 50 });
+    assert_eq!(conn.ok("task.write", params).await, json!({ "timedOut": true }));
+    let reader = conn.spawn(&["/bin/cat"], json!({ "stdin": "pipe" })).await;
+    let params = json!({ "taskId": reader, "text": "x", "timeoutMs": 50_000 });
+    assert_eq!(conn.ok("task.write", params).await, json!({}));
+    daemon.end().await;
+}
+
 /// CD-03: a terminal is one, has the size that it is given, and hears of a new one.
 #[tokio::test]
 async fn a_terminal_can_be_resized() {

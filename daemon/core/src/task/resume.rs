@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult};
 use ccagent_proto::event::Topic;
-use ccagent_proto::task::{Task, TaskGetParams, TaskResumeParams};
+use ccagent_proto::task::{Task, TaskForegroundParams, TaskGetParams, TaskResumeParams};
 use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use serde_json::json;
 
@@ -222,7 +222,7 @@ impl Core {
         &mut self,
         cx: &mut Cx<'_>,
         caller: &Caller,
-        params: &TaskGetParams,
+        params: &TaskForegroundParams,
     ) -> Result<AgentSpawnResult, Error> {
         let row = self.task(&params.task_id)?;
         let id = row.id;

@@ -13,8 +13,8 @@ use ccagent_proto::session::{
     PageParams, SessionCloseParams, SessionGetParams, SessionOpenParams, SessionPauseParams,
 };
 use ccagent_proto::task::{
-    TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams, TaskRetainParams,
-    TaskStopAllParams, TaskStopParams, TaskWaitParams,
+    TaskForegroundParams, TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
+    TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams,
 };
 use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
 use ccagent_proto::{Empty, MessageId, NotificationId, SessionId, TaskId};
@@ -95,7 +95,7 @@ fn task_call(known: &Known, random: &Random) -> Request {
             ..TaskResumeParams::default()
         }),
         12 => Request::TaskBackground(TaskGetParams { task_id }),
-        13 => Request::TaskForeground(TaskGetParams { task_id }),
+        13 => Request::TaskForeground(TaskForegroundParams { task_id, timeout_ms: None }),
         14..=15 => Request::TaskRetain(TaskRetainParams {
             task_id,
             retain: random.percent(50),

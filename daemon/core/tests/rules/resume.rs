@@ -7,7 +7,7 @@ use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::method::{AgentSpawn, NotificationAck, SessionOpen, TaskForeground, TaskResume, TaskStop};
 use ccagent_proto::notification::NotificationAckParams;
 use ccagent_proto::session::SessionOpenParams;
-use ccagent_proto::task::{Exit, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams};
+use ccagent_proto::task::{Exit, TaskForegroundParams, TaskResumeParams, TaskStatus, TaskStopParams};
 use ccagent_proto::{Kind, TaskId};
 
 use crate::desk::{Desk, background, ended, named, person};
@@ -188,10 +188,10 @@ fn a_resumed_task_waits_for_its_predecessors() {
 fn a_background_task_can_come_to_the_foreground() {
     let mut desk = Desk::new();
     let task = desk.spawn(background());
-    desk.ok::<TaskForeground>(&person(), TaskGetParams { task_id: task.to_string() });
+    let named = TaskForegroundParams { task_id: task.to_string(), timeout_ms: None };
+    desk.ok::<TaskForeground>(&person(), named.clone());
     assert!(!desk.get(task).is_backgrounded);
     desk.exited(task, 0);
     assert!(desk.notices().is_empty());
-    let ended = TaskGetParams { task_id: task.to_string() };
-    desk.refused::<TaskForeground>(&person(), ended, Kind::AlreadyTerminal);
+    desk.refused::<TaskForeground>(&person(), named, Kind::AlreadyTerminal);
 }

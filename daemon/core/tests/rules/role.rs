@@ -4,7 +4,7 @@ use ccagent_core::{Caller, Effect, Input, Who};
 use ccagent_proto::daemon::Role;
 use ccagent_proto::method::{AgentSpawn, Request, TaskList, TeamCreate, TeamDelete, TeamJoin, TeamLeave};
 use ccagent_proto::task::{
-    TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
+    TaskForegroundParams, TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
 };
 use ccagent_proto::task::{TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams};
 use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
@@ -140,8 +140,8 @@ fn a_caller_steers_what_is_below_it() {
             Request::TaskStop(TaskStopParams { task_id: task_id.clone(), ..TaskStopParams::default() }),
             Request::TaskResume(TaskResumeParams { task_id: task_id.clone(), ..TaskResumeParams::default() }),
             Request::TaskRemove(TaskRemoveParams { task_id: task_id.clone(), force: None }),
-            Request::TaskBackground(get.clone()),
-            Request::TaskForeground(get),
+            Request::TaskBackground(get),
+            Request::TaskForeground(TaskForegroundParams { task_id: task_id.clone(), timeout_ms: None }),
             Request::TaskRetain(TaskRetainParams { task_id, retain: true, evict_after_ms: None }),
         ]
     }

@@ -1,5 +1,8 @@
 //! What waits for tasks, mail and output, over a real core.
 
+use std::time::Duration;
+
+use ccagent_core::Limits as Rules;
 use ccagent_core::input::Report;
 use serde_json::{Value, json};
 
@@ -124,6 +127,82 @@ async fn a_spawn_outlives_its_client() {
     world.ended(&start, 0, "done").await;
     let answer = other.next().await.unwrap();
     assert_eq!(result(&answer)["notifications"][0]["taskId"], json!(start.task));
+}
+
+/// B24, B25, SP-20: a foreground spawn that reaches the core after its connection's end goes to the background, and its
+/// end is noted.
+#[tokio::test]
+async fn a_spawn_after_its_connections_end_is_noted() {
+    let mut world = World::new();
+    let mut other = world.client();
+    let first = world.running(&mut other, &spawn(1, json!({"runInBackground": true}))).await;
+    let mut client = world.client();
+    // The wait is over when the connection is, and only then the spawn is made.
+    let wait = call(1, "task.wait", json!({"taskIds": [first.task]}));
+    client.send(&format!("[{wait},{}]", spawn(2, json!({})))).await;
+    drop(client);
+    let start = world.start().await;
+    world.started(&start).await;
+    let moved = async {
+        let mut watch = world.hub.watch([crate::hub::Key::Task(start.task)]);
+        let get = call(2, "task.get", json!({"taskId": start.task}));
+        while result(&other.ask(&get).await)["isBackgrounded"] != true {
+            watch.changed().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), moved).await.expect("it is never moved");
+    world.ended(&start, 0, "done").await;
+    let answer = other.ask(&call(3, "notification.next", json!({"waitMs": 10_000}))).await;
+    assert_eq!(result(&answer)["notifications"][0]["taskId"], json!(start.task));
+}
+
+/// SP-19, AB-05: a background spawn whose wait is taken back says which task it made.
+#[tokio::test]
+async fn a_cancelled_background_spawn_names_its_task() {
+    let mut world = World::new();
+    let mut client = world.client();
+    client.send(&spawn(1, json!({"runInBackground": true}))).await;
+    let start = world.start().await;
+    let answer = client.ask(&notification("$/cancelRequest", json!({"id": 1}))).await;
+    assert_eq!((error(&answer).1, &answer["error"]["data"]["taskId"]), (-32800, &json!(start.task)));
+    assert_eq!(
+        result(&client.ask(&call(2, "task.get", json!({"taskId": start.task}))).await)["status"],
+        "running"
+    );
+}
+
+/// OF-09, FB-04: whoever waits for a task in the foreground says for how long.
+#[tokio::test]
+async fn a_foreground_wait_has_an_end() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
+    let params = json!({"taskId": start.task, "timeoutMs": 10});
+    let answer = client.ask(&call(2, "task.foreground", params)).await;
+    assert_eq!(result(&answer)["task"]["isBackgrounded"], true);
+}
+
+/// TS-07: whoever writes to a task that ended hears the same before and after it is archived.
+#[tokio::test]
+async fn an_archived_task_has_ended_too() {
+    let mut world = World::under(Rules { hold_ms: 0, ..Rules::default() });
+    let mut client = world.client();
+    let start = world.running(&mut client, &spawn(1, json!({"runInBackground": true}))).await;
+    world.ended(&start, 0, "").await;
+    let steers = [("task.write", json!({"text": "x"})), ("task.resize", json!({"cols": 1, "rows": 1}))];
+    for _ in 0..2 {
+        for (method, params) in &steers {
+            let mut params = params.clone();
+            params["taskId"] = json!(start.task);
+            let refused = client.ask(&call(2, method, params)).await;
+            assert_eq!((error(&refused).1, &refused["error"]["data"]["taskId"]), (1113, &json!(start.task)));
+        }
+        let taken = client.ask(&call(3, "notification.next", json!({}))).await;
+        let ids: Vec<_> =
+            result(&taken)["notifications"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+        result(&client.ask(&call(4, "notification.ack", json!({ "ids": ids }))).await);
+    }
+    assert_eq!(result(&client.ask(&call(5, "task.list", json!({}))).await)["tasks"], json!([]));
 }
 
 /// SP-23: environment values reach the vault and nothing else; a refused spawn leaves none behind.

@@ -59,6 +59,7 @@ impl Hands for Orders {
 
 pub(super) struct World {
     pub(super) edge: Arc<Edge>,
+    pub(super) context: Arc<Context>,
     pub(super) handle: Handle,
     pub(super) hub: Hub,
     pub(super) vault: Arc<Vault>,
@@ -71,6 +72,10 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::under(Rules::default())
+    }
+
+    pub(super) fn under(mut rules: Rules) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state_dir = dir.path().join("state");
         let store = Arc::new(
@@ -78,7 +83,7 @@ impl World {
         );
         let listener = UnixListener::bind(dir.path().join("s")).unwrap();
         let hub = Hub::new("epoch".into(), Bounds { ring: 1000, subscriber: 1000 });
-        let rules = Rules { state_dir: state_dir.to_str().unwrap().into(), ..Rules::default() };
+        rules.state_dir = state_dir.to_str().unwrap().into();
         let (sender, orders) = mpsc::channel(1000);
         let core = Core::restore(rules, []);
         let (mut driver, handle) = Driver::new(core, Arc::clone(&store), hub.clone(), Orders(sender), 1000);
@@ -108,7 +113,8 @@ impl World {
             tracker: tracker.clone(),
             closing: CancellationToken::new(),
         };
-        let api = methods::api(Arc::new(context)).unwrap();
+        let context = Arc::new(context);
+        let api = methods::api(Arc::clone(&context)).unwrap();
         let teller = handle.clone();
         let disconnected = Arc::new(move |conn| {
             let teller = teller.clone();
@@ -120,7 +126,7 @@ impl World {
         let shims = Shims::new(PathBuf::new(), Arc::new(move |_| *whose.lock().unwrap()));
         let edge = Edge::new(api, Limits::default(), shims, disconnected, (stop, tracker));
         tokio::spawn(Arc::clone(&edge).serve(listener));
-        Self { edge, handle, hub, vault, ended, agent, orders, dir }
+        Self { edge, context, handle, hub, vault, ended, agent, orders, dir }
     }
 
     /// A new connection.
