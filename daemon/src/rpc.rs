@@ -65,7 +65,7 @@ pub struct Limits {
     pub subscriptions: u32,
     /// Items of subscriptions that wait for their connection.
     pub outbox: usize,
-    /// How long a reader may leave written bytes untouched.
+    /// How long a reader may leave an answer untouched.
     pub stall: Duration,
     /// How long a new connection may take to say a whole first message.
     pub first_bytes: Duration,

@@ -227,7 +227,7 @@ impl Edge {
         let http = Http::new(self.service(&connection, None), self.stop.clone());
         let (reader, writer) = socket.into_split();
         let reader = std::io::Cursor::new(first.freeze()).chain(reader);
-        let writer = Stalling::new(writer, self.limits.stall);
+        let writer = Stalling::new(writer, self.limits.stall, Arc::clone(&http.patient));
         Arc::clone(&http).serve(tokio::io::join(reader, writer), deadline).await;
         http.sessions.wait().await;
         connection.end();

@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{Method, StatusCode};
@@ -35,6 +36,8 @@ pub(crate) struct Http {
     pub(crate) work: TaskTracker,
     /// Ends everything.
     pub(crate) stop: CancellationToken,
+    /// Set while what is written may wait as long as it takes.
+    pub(crate) patient: Arc<AtomicBool>,
     /// Cancelled once a first request was there as a whole.
     asked: CancellationToken,
 }
@@ -43,7 +46,8 @@ impl Http {
     /// A connection for this service.
     pub(crate) fn new(service: Service, stop: CancellationToken) -> Arc<Self> {
         let (sessions, work) = (TaskTracker::new(), TaskTracker::new());
-        Arc::new(Self { service, sessions, work, stop, asked: CancellationToken::new() })
+        let (patient, asked) = (Arc::default(), CancellationToken::new());
+        Arc::new(Self { service, sessions, work, stop, patient, asked })
     }
 
     /// Serves requests until the connection ends; WebSockets and kept calls may go on. The first request has to be

@@ -5,6 +5,8 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,17 +18,19 @@ use tokio::time::Sleep;
 pub(crate) struct Stalling<W> {
     writer: W,
     stall: Duration,
+    /// Set while what is written may wait as long as it takes.
+    patient: Arc<AtomicBool>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<W> Stalling<W> {
-    /// A writer that waits for so long.
-    pub(crate) fn new(writer: W, stall: Duration) -> Self {
-        Self { writer, stall, waiting: None }
+    /// A writer that waits for so long, or for ever while it is told to be patient.
+    pub(crate) fn new(writer: W, stall: Duration, patient: Arc<AtomicBool>) -> Self {
+        Self { writer, stall, patient, waiting: None }
     }
 
     fn watch(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if wrote.is_ready() {
+        if wrote.is_ready() || self.patient.load(Ordering::Relaxed) {
             self.waiting = None;
             return wrote;
         }
@@ -76,7 +80,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_fails_when_nothing_is_taken() {
         let (ours, mut theirs) = tokio::io::duplex(8);
-        let mut writer = Stalling::new(ours, Duration::from_secs(5));
+        let mut writer = Stalling::new(ours, Duration::from_secs(5), Arc::default());
         let written = tokio::spawn(async move { writer.write_all(&[0; 64]).await });
         for _ in 0..3 {
             theirs.read_exact(&mut [0; 8]).await.unwrap();

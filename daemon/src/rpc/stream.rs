@@ -8,7 +8,9 @@
 //! One future does it all: it cuts texts, polls the calls and writes, so an answer costs no hop between tasks, and
 //! calls reach the driver in the order in which they came. Answers go out as they come, many in one write.
 //! Nothing is begun while answers wait to be written, or behind a page that is not answered yet: a client that reads
-//! nothing costs about one large answer, and hears of a cancellation only once it reads.
+//! nothing costs about one large answer, and hears of a cancellation only once it reads. One that leaves an answer
+//! unread is dropped after a while. One that leaves only items of subscriptions unread stays: a bounded number of them
+//! waits for it, and what says then that it lagged is behind them.
 //! When the connection is over, calls that only wait are dropped, and calls that change something are finished.
 
 use std::io;
@@ -45,6 +47,8 @@ pub(crate) struct Stream<R, W> {
     input: BytesMut,
     output: Vec<u8>,
     written: usize,
+    /// Where the last answer ends in the output; what follows it are items of subscriptions.
+    answered: usize,
     /// Whether the calls were told that there is room.
     room: bool,
     /// Whether the other end has left a write waiting.
@@ -110,6 +114,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             input,
             output: Vec::with_capacity(READ),
             written: 0,
+            answered: 0,
             room: true,
             stuck: false,
             waits: Answers::new(),
@@ -141,6 +146,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         let mut stopping = false;
         loop {
             self.cut();
+            self.hear()?;
             let paged = !self.page.is_empty();
             self.gather();
             // What came behind a page is begun now, even where there was nothing to be said.
@@ -155,18 +161,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 return Ok(Over::Done);
             }
             let room = self.has_room();
-            let begins = room && self.page.is_empty() && !self.ended;
+            let begins = self.begins();
             tokio::select! {
                 biased;
                 Some(answer) = self.work.next() => self.say(answer),
                 Some(answer) = self.waits.next() => self.say(answer),
                 Some(answer) = self.page.next() => self.say(answer),
-                Some(item) = self.outbox.recv(), if room => self.say(Some(item)),
+                Some(item) = self.outbox.recv(), if room => self.write(&item),
                 read = self.reader.read_buf(&mut self.input), if begins => self.ended = read? == 0,
                 wrote = self.writer.write(&self.output[self.written..]), if !self.output.is_empty() => {
                     self.wrote(wrote?)?;
                 }
-                () = stalled.as_mut(), if !self.output.is_empty() => return Ok(Over::Stalled),
+                () = stalled.as_mut(), if self.owes() => return Ok(Over::Stalled),
                 () = silent.as_mut(), if self.first.is_some() && !self.ended => return Ok(Over::Silent),
                 () = hangup.as_mut(), if self.ended => return Ok(Over::HungUp),
                 () = self.service.connection.subscription_ended(), if self.ended => {}
@@ -179,6 +185,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 }
             }
         }
+    }
+
+    /// Whether something more may be read.
+    fn begins(&self) -> bool {
+        self.has_room() && self.page.is_empty() && !self.ended
+    }
+
+    /// Reads what is there, before items fill up the room: a flood of them must not drown the calls, least of all the
+    /// one that ends it.
+    fn hear(&mut self) -> io::Result<()> {
+        if self.begins()
+            && let Some(read) = self.reader.read_buf(&mut self.input).now_or_never()
+        {
+            self.ended = read? == 0;
+            self.cut();
+        }
+        Ok(())
     }
 
     /// Whether an answer may be added to those that wait to be written.
@@ -234,18 +257,34 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             let answer = answer.or_else(|| self.waits.next().now_or_never().flatten());
             // Last, so that what came before it is with the driver before it.
             let answer = answer.or_else(|| self.page.next().now_or_never().flatten());
-            match answer.or_else(|| self.outbox.try_recv().ok().map(Some)) {
-                Some(answer) => self.say(answer),
-                None => break,
+            if let Some(answer) = answer {
+                self.say(answer);
+            } else if let Ok(item) = self.outbox.try_recv() {
+                self.write(&item);
+            } else {
+                break;
             }
         }
     }
 
-    fn say(&mut self, text: Option<Box<RawValue>>) {
-        if let Some(text) = text {
-            self.cutter.write(text.get(), &mut self.output);
-            self.tell_room();
+    fn say(&mut self, answer: Option<Box<RawValue>>) {
+        let Some(answer) = answer else { return };
+        if !self.owes() {
+            // Its time is its own, however long items have waited.
+            self.stuck = false;
         }
+        self.write(&answer);
+        self.answered = self.output.len();
+    }
+
+    /// Whether an answer waits to be written.
+    fn owes(&self) -> bool {
+        self.written < self.answered
+    }
+
+    fn write(&mut self, text: &RawValue) {
+        self.cutter.write(text.get(), &mut self.output);
+        self.tell_room();
     }
 
     fn tell_room(&mut self) {
@@ -279,7 +318,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if self.written == self.output.len() {
             self.output.clear();
             self.output.shrink_to(4 * HIGH_WATER);
-            self.written = 0;
+            (self.written, self.answered) = (0, 0);
             self.tell_room();
         }
         Ok(())

@@ -6,6 +6,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::http::StatusCode;
 use ::http::header::ORIGIN;
@@ -29,6 +30,8 @@ use super::stream::Stream;
 
 type Socket = BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>;
 
+/// How an item of a subscription begins, and no answer.
+const ITEM: &str = r#"{"jsonrpc":"2.0","method":"#;
 /// Bytes between the socket and the loop.
 const PIPE: usize = 64 << 10;
 
@@ -85,7 +88,7 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
     let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, &gone));
-    let mut outgoing = pin!(outgoing(sender, from_loop));
+    let mut outgoing = pin!(outgoing(sender, from_loop, &http.patient));
     let (mut reading, mut writing) = (true, true);
     let (over, unfinished) = loop {
         tokio::select! {
@@ -148,10 +151,11 @@ async fn pass(message: &mut Vec<u8>, to_loop: &mut DuplexStream) -> io::Result<(
     to_loop.write_all(message).await
 }
 
-/// Lines from the loop become messages.
-async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream) {
+/// Lines from the loop become messages. Like the loop, the socket waits as long as it takes for an item to be read.
+async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream, patient: &AtomicBool) {
     let mut lines = tokio::io::BufReader::new(from_loop).lines();
     while let Ok(Some(line)) = lines.next_line().await {
+        patient.store(line.starts_with(ITEM), Ordering::Relaxed);
         let sent = sender.send_text_owned(line).await;
         let sent = if sent.is_ok() { sender.flush().await } else { sent };
         if let Err(error) = sent {

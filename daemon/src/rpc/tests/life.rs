@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
+use tokio::time::Instant;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
 use super::super::Limits;
@@ -237,14 +238,69 @@ async fn subscriptions_are_bounded() {
     while client.next().await.unwrap()["method"] != "count" {}
 }
 
-/// SV-08: a reader that does not read is dropped after a while, and nothing piles up for it.
-#[tokio::test]
-async fn a_reader_that_does_not_read_is_dropped() {
-    let mut daemon = Daemon::start(Limits { stall: Duration::from_millis(50), ..Limits::default() });
+/// SV-08, I17: a subscriber that does not read for a while stays; it reads on where it stood, and its calls are answered.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_does_not_read_stays() {
+    let daemon = Daemon::start(Limits::default());
     let mut client = daemon.client().await;
     client.send(&call(1, "test.count", json!({}))).await;
+    virtual_hour().await;
+    client.send(&call(2, "test.echo", json!({"text": "on"}))).await;
+    let mut items = 0;
+    loop {
+        let message = client.next().await.unwrap();
+        if message["id"] == 2 {
+            break;
+        }
+        if let Some(text) = message["params"]["result"]["text"].as_str() {
+            assert_eq!(text.trim_end_matches('x'), items.to_string());
+            items += 1;
+        }
+    }
+    assert!(items > 0);
+}
+
+/// SV-08, SV-09, I17: a WebSocket's subscriber stays as well, and a flood of items does not drown its calls.
+#[tokio::test(start_paused = true)]
+async fn a_websocket_subscriber_that_does_not_read_stays() {
+    let daemon = Daemon::start(Limits::default());
+    let mut handshake = soketto::handshake::Client::new(daemon.socket().await.compat(), "x", "/");
+    handshake.handshake().await.unwrap();
+    let (mut sender, mut receiver) = handshake.into_builder().finish();
+    sender.send_text(call(1, "test.count", json!({}))).await.unwrap();
+    sender.flush().await.unwrap();
+    virtual_hour().await;
+    sender.send_text(call(2, "test.echo", json!({"text": "on"}))).await.unwrap();
+    sender.flush().await.unwrap();
+    let mut message = Vec::new();
+    loop {
+        message.clear();
+        receiver.receive_data(&mut message).await.unwrap();
+        if serde_json::from_slice::<serde_json::Value>(&message).unwrap()["id"] == 2 {
+            break;
+        }
+    }
+}
+
+/// SV-08: an answer that nobody reads ends the connection, and its time is its own, however long items have waited.
+#[tokio::test(start_paused = true)]
+async fn an_answer_behind_items_has_its_own_time() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    client.send(&wait(1)).await;
+    assert_eq!(daemon.next().await, Seen::Began);
+    client.send(&call(2, "test.count", json!({}))).await;
+    virtual_hour().await;
+    let before = Instant::now();
+    daemon.release();
     assert_eq!(daemon.next().await, Seen::Disconnected(1));
+    assert_eq!(before.elapsed(), Limits::default().stall);
     drop(client);
+}
+
+/// The clock goes on as soon as everybody waits: whoever waits for less than an hour has had its time.
+async fn virtual_hour() {
+    tokio::time::sleep(Duration::from_hours(1)).await;
 }
 
 /// SV-09: a stop ends connections, once their work is answered; waits are dropped.
