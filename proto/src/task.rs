@@ -1,6 +1,11 @@
 //! Tasks: entries of the registry, and the calls that read, follow, steer and end them.
 
+mod events;
+mod hold;
+mod list;
 mod output;
+mod stop;
+mod wait;
 
 use std::collections::BTreeMap;
 
@@ -12,10 +17,15 @@ use crate::Millis;
 use crate::id::{SessionId, TaskId};
 use crate::runner::Runner;
 
+pub use events::{TaskEventsParams, TaskEventsResult};
+pub use hold::{TaskPruneParams, TaskPruneResult, TaskRemoveParams, TaskRetainParams};
+pub use list::{TaskListParams, TaskListResult};
 pub use output::{
     OutputItem, OutputSource, OutputStream, TaskFollow, TaskFollowParams, TaskOutputParams, TaskOutputResult,
     TaskResizeParams, TaskWriteParams, TaskWriteResult,
 };
+pub use stop::{TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult};
+pub use wait::{TaskForegroundParams, TaskWaitParams, TaskWaitResult, WaitFor, WaitMode};
 
 /// What a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -340,157 +350,12 @@ pub struct Task {
     pub updated_at: Millis,
 }
 
-/// Params of `task.list`. Without `all`, what lives or is still held; with it, the archive too.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskListParams {
-    /// Only this session's.
-    pub session_id: Option<SessionId>,
-    /// Only those in this state.
-    pub status: Option<TaskStatus>,
-    /// Only this kind.
-    pub kind: Option<TaskKind>,
-    /// Only this team's.
-    pub team_name: Option<String>,
-    /// Only children of this task.
-    pub parent_id: Option<String>,
-    /// Only those that have all of these labels.
-    pub labels: Option<BTreeMap<String, String>>,
-    /// Parents before their children, by creation.
-    pub tree: Option<bool>,
-    /// Use the longer hold time of a task panel.
-    pub panel: Option<bool>,
-    /// The archive too.
-    pub all: Option<bool>,
-    /// At most so many; 100 when absent.
-    pub limit: Option<u32>,
-    /// Where the last page ended.
-    pub cursor: Option<String>,
-}
-
-/// Result of `task.list`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskListResult {
-    /// The tasks.
-    pub tasks: Vec<Task>,
-    /// Where the next page begins.
-    pub next_cursor: Option<String>,
-}
-
-/// Params of `task.foreground`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskForegroundParams {
-    /// The task.
-    pub task_id: String,
-    /// The longest wait; none when absent.
-    pub timeout_ms: Option<Millis>,
-}
-
 /// Params of the calls that name one task: `task.get`, `background`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskGetParams {
     /// A task id, a unique prefix of one, or a live agent's `name` or `name@team`.
     pub task_id: String,
-}
-
-/// Whether all or one of the tasks is waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum WaitMode {
-    /// Until all are there.
-    #[default]
-    All,
-    /// Until one is there.
-    Any,
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum WaitFor {
-    /// Ended and settled.
-    #[default]
-    Done,
-    /// Idle, or done.
-    Idle,
-    /// Waiting, or done.
-    Waiting,
-}
-
-/// Params of `task.wait`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskWaitParams {
-    /// The tasks.
-    pub task_ids: Vec<String>,
-    /// All or any.
-    #[serde(default)]
-    pub mode: WaitMode,
-    /// What is waited for; `done` when absent.
-    pub r#for: Option<WaitFor>,
-    /// The longest wait; none when absent.
-    pub timeout_ms: Option<Millis>,
-}
-
-/// Result of `task.wait`: the asked tasks in the order asked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskWaitResult {
-    /// The tasks.
-    pub tasks: Vec<Task>,
-    /// Whether the time ran out first.
-    pub timed_out: bool,
-}
-
-/// Params of `task.stop`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskStopParams {
-    /// The task.
-    pub task_id: String,
-    /// Kill at once.
-    pub force: Option<bool>,
-    /// Time between the request to end and the kill; the config's `task.grace` when absent.
-    pub grace_ms: Option<Millis>,
-    /// Why.
-    pub reason: Option<String>,
-}
-
-/// Result of `task.stop`, after the operating system said that the trees are empty.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskStopResult {
-    /// The task.
-    pub task: Task,
-    /// The tasks below it that were stopped with it.
-    pub descendants: Vec<Task>,
-}
-
-/// Params of `task.stopAll`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskStopAllParams {
-    /// Only this session's.
-    pub session_id: Option<SessionId>,
-    /// The longest wait; the config's `task.stop_all` when absent.
-    pub timeout_ms: Option<Millis>,
-}
-
-/// Result of `task.stopAll`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskStopAllResult {
-    /// Those that ended.
-    pub stopped: Vec<TaskId>,
-    /// Those that did not in time; they are being killed.
-    pub abandoned: Vec<TaskId>,
 }
 
 /// Params of `task.resume`.
@@ -512,70 +377,4 @@ pub struct TaskResumeParams {
     pub timeout_ms: Option<Millis>,
     /// See "Creating" in the contract.
     pub idempotency_key: Option<String>,
-}
-
-/// Params of `task.retain`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskRetainParams {
-    /// The task.
-    pub task_id: String,
-    /// Whether it stays in view after its end.
-    pub retain: bool,
-    /// Or leave the view after so long.
-    pub evict_after_ms: Option<Millis>,
-}
-
-/// Params of `task.remove`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskRemoveParams {
-    /// The task.
-    pub task_id: String,
-    /// Stop it first where it runs.
-    pub force: Option<bool>,
-}
-
-/// Params of `task.prune`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskPruneParams {
-    /// Only what ended so long ago.
-    pub older_ms: Option<Millis>,
-    /// Only say what would go.
-    pub dry_run: Option<bool>,
-}
-
-/// Result of `task.prune`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskPruneResult {
-    /// The tasks that went, with their files.
-    pub removed: Vec<TaskId>,
-}
-
-/// Params of `task.events`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TaskEventsParams {
-    /// The task.
-    pub task_id: String,
-    /// Where the last page ended.
-    pub cursor: Option<String>,
-    /// At most so many; 100 when absent.
-    pub limit: Option<u32>,
-}
-
-/// Result of `task.events`: rows of the task's `events.jsonl`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskEventsResult {
-    /// Rows `{at, …}`, oldest first.
-    pub events: Vec<serde_json::Value>,
-    /// Where the next page begins.
-    pub next_cursor: Option<String>,
 }
