@@ -21,6 +21,7 @@ pub mod framing;
 pub mod fuzz;
 mod hangup;
 mod http;
+mod known;
 mod mail;
 pub mod methods;
 pub mod ndjson;

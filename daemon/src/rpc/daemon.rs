@@ -24,7 +24,7 @@ use super::Limits;
 use super::connection::Origin;
 use super::context::Context;
 use super::peer::Node;
-use super::stop::{kill, until_all_ended};
+use super::stop::{kill, live, until_all_ended};
 use super::wait::Patience;
 
 /// How long a shutdown waits for agents where the caller does not say.
@@ -268,11 +268,6 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         (self.context.daemon.end)(self.mode);
     }
-}
-
-/// Every task that has not ended, those of which no record is kept among them.
-async fn live(context: &Context) -> Result<Vec<Task>, Error> {
-    context.handle.ask(|core, now| core.live().map(|row| core.view_row(row, now)).collect()).await
 }
 
 async fn stop_live(

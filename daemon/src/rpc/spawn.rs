@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 use ccagent_core::Caller;
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
-use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskResume, TaskStop, TaskWait};
+use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskResume, TaskStop};
 use ccagent_proto::task::{
-    Task, TaskForegroundParams, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams, TaskWaitParams,
+    Task, TaskForegroundParams, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams,
 };
 use ccagent_proto::{Error, Kind};
 
 use super::connection::Origin;
 use super::context::Context;
+use super::known::look_at;
 use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
 
@@ -104,7 +105,7 @@ async fn settle(
             // It may have ended just now: then it is answered as ended.
             match context.call::<TaskBackground>(caller, by_id(&answer.task)).await {
                 Err(error) if error.kind == Kind::AlreadyTerminal => {
-                    get(context, caller, &answer.task).await?
+                    look_at(context, caller, &answer.task).await?
                 }
                 moved => moved?,
             }
@@ -152,7 +153,7 @@ async fn until_it_runs(
     task: &Task,
 ) -> Result<Task, Error> {
     let looked = until(&context.hub, [Key::Task(task.id)], patience, async || {
-        let task = get(context, caller, task).await?;
+        let task = look_at(context, caller, task).await?;
         let starting = task.status == TaskStatus::Running && task.started_at.is_none();
         Ok(if starting { Look::NotYet(task) } else { Look::There(task) })
     });
@@ -168,18 +169,10 @@ async fn until_done(
     task: &Task,
 ) -> Result<Waited<Task>, Error> {
     until(&context.hub, [Key::Task(task.id)], patience, async || {
-        let task = get(context, caller, task).await?;
+        let task = look_at(context, caller, task).await?;
         Ok(if task.status.is_done() || task.is_backgrounded { Look::There(task) } else { Look::NotYet(task) })
     })
     .await
-}
-
-async fn get(context: &Context, caller: &Caller, task: &Task) -> Result<Task, Error> {
-    // Unlike `task.get`, a wait also sees a task of which no record is kept (SP-24).
-    let params = TaskWaitParams { task_ids: vec![task.id.to_string()], ..TaskWaitParams::default() };
-    let mut tasks = context.call::<TaskWait>(caller, params).await?.tasks;
-    let now = tasks.pop().ok_or_else(|| Error::new(Kind::Internal, "a wait answered no task"))?;
-    Ok(Task { command: task.command.clone(), prompt: task.prompt.clone(), ..now })
 }
 
 fn by_id(task: &Task) -> TaskGetParams {

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use ccagent_core::Caller;
-use ccagent_proto::method::{TaskGet, TaskRemove, TaskStop, TaskStopAll, TaskWait};
+use ccagent_proto::method::{TaskGet, TaskRemove, TaskStop, TaskStopAll};
 use ccagent_proto::task::{
-    Task, TaskGetParams, TaskRemoveParams, TaskStatus, TaskStopAllParams, TaskStopAllResult, TaskStopParams,
-    TaskStopResult, TaskWaitParams,
+    Task, TaskGetParams, TaskRemoveParams, TaskStopAllParams, TaskStopAllResult, TaskStopParams,
+    TaskStopResult, WaitFor, WaitMode,
 };
 use ccagent_proto::{Empty, Error, Kind, Millis, TaskId};
 
 use super::connection::Origin;
 use super::context::Context;
-use super::wait::{Look, Patience, Waited, until};
-use crate::hub::Key;
+use super::known::Known;
+use super::wait::{Patience, Waited};
 
 /// Time for the operating system to confirm a kill, after the grace.
 const CONFIRM: Millis = 10_000;
@@ -84,14 +84,8 @@ pub(crate) async fn stop_all(
     // Half of the time is their grace at most; the rest is for the kills, and for their confirmation.
     let params = TaskStopAllParams { timeout_ms: Some(timeout / 2), ..params };
     let marked = context.call::<TaskStopAll>(&caller, params).await?;
-    let mut tasks = Vec::with_capacity(marked.abandoned.len());
-    for id in &marked.abandoned {
-        match get(&context, &caller, *id).await {
-            Ok(task) => tasks.push(task),
-            Err(error) if error.kind == Kind::TaskNotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let mut tasks = live(&context).await?;
+    tasks.retain(|task| marked.abandoned.contains(&task.id));
     let tasks = until_all_ended(&context, &caller, tasks, &patience).await?.into_inner();
     let abandoned: Vec<TaskId> = running(&tasks).collect();
     for id in &abandoned {
@@ -102,42 +96,24 @@ pub(crate) async fn stop_all(
     Ok(TaskStopAllResult { stopped, abandoned })
 }
 
-/// Looks at those of the tasks that have not ended, until none is left.
+/// Every task that has not ended, those of which no record is kept among them.
+pub(crate) async fn live(context: &Context) -> Result<Vec<Task>, Error> {
+    context.handle.ask(|core, now| core.live().map(|row| core.view_row(row, now)).collect()).await
+}
+
+/// Looks at the tasks until all of them have ended.
 pub(crate) async fn until_all_ended(
     context: &Context,
     caller: &Caller,
     tasks: Vec<Task>,
     patience: &Patience,
 ) -> Result<Waited<Vec<Task>>, Error> {
-    let keys: Vec<Key> = tasks.iter().map(|task| Key::Task(task.id)).collect();
-    let tasks = tokio::sync::Mutex::new(tasks);
-    until(&context.hub, keys, patience, async || {
-        let mut tasks = tasks.lock().await;
-        for task in tasks.iter_mut().filter(|task| !task.status.is_done()) {
-            match get(context, caller, task.id).await {
-                Ok(now) => *task = now,
-                // One of which no record is kept goes some time after its end.
-                Err(error) if error.kind == Kind::TaskNotFound => task.status = TaskStatus::Killed,
-                Err(error) => return Err(error),
-            }
-        }
-        let over = running(&tasks).next().is_none();
-        let stands = tasks.clone();
-        Ok(if over { Look::There(stands) } else { Look::NotYet(stands) })
-    })
-    .await
+    Known::new(tasks, WaitMode::All, WaitFor::Done).until_there(context, caller, patience).await
 }
 
 /// Those that have not ended.
 pub(crate) fn running(tasks: &[Task]) -> impl Iterator<Item = TaskId> {
     tasks.iter().filter(|task| !task.status.is_done()).map(|task| task.id)
-}
-
-async fn get(context: &Context, caller: &Caller, id: TaskId) -> Result<Task, Error> {
-    // Unlike `task.get`, a wait also sees a task of which no record is kept (SP-24).
-    let params = TaskWaitParams { task_ids: vec![id.to_string()], ..TaskWaitParams::default() };
-    let mut tasks = context.call::<TaskWait>(caller, params).await?.tasks;
-    tasks.pop().ok_or_else(|| Error::new(Kind::Internal, "a wait answered no task"))
 }
 
 /// Kills what was left of a stop.

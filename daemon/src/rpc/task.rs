@@ -1,6 +1,5 @@
 //! Tasks at the edge: waiting for them, their output and rows, and their standard input.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -11,7 +10,7 @@ use ccagent_proto::method::{TaskGet, TaskWait};
 use ccagent_proto::task::{
     OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
     TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskStatus, TaskWaitParams, TaskWaitResult,
-    TaskWriteParams, TaskWriteResult, WaitMode,
+    TaskWriteParams, TaskWriteResult,
 };
 use ccagent_proto::{Empty, Error, Kind, TaskId};
 use ccagent_shim::index::Stream;
@@ -21,8 +20,9 @@ use serde_json::Value;
 use super::connection::Origin;
 use super::context::Context;
 use super::events_file;
+use super::known::Known;
 use super::output::{self, From, Piece, Wanted};
-use super::wait::{Look, Patience, until};
+use super::wait::{Look, Patience, Waited, until};
 use crate::hub::{Key, Watch};
 
 /// Bytes of one followed piece.
@@ -51,70 +51,11 @@ pub(crate) async fn wait(
     if !stands.timed_out {
         return Ok(stands);
     }
-    let keys: Vec<Key> = stands.tasks.iter().map(|task| Key::Task(task.id)).collect();
-    let known = tokio::sync::Mutex::new(Known { tasks: stands.tasks, erased: HashSet::new() });
-    let waited = until(&context.hub, keys, &patience, async || {
-        let mut known = known.lock().await;
-        let over = known.look(&context, &caller, &params).await?;
-        let stands = TaskWaitResult { tasks: known.tasks.clone(), timed_out: !over };
-        Ok(if over { Look::There(stands) } else { Look::NotYet(stands) })
-    });
-    Ok(waited.await?.into_inner())
-}
-
-/// Tasks that are waited for, as they were seen last.
-struct Known {
-    tasks: Vec<Task>,
-    /// Those of which nothing was kept: they are seen no more, and have ended.
-    erased: HashSet<TaskId>,
-}
-
-impl Known {
-    /// Looks at those that are still there; says whether the wait is over. A name may be given to another task
-    /// meanwhile: here the tasks go by their ids.
-    async fn look(
-        &mut self,
-        context: &Context,
-        caller: &Caller,
-        params: &TaskWaitParams,
-    ) -> Result<bool, Error> {
-        loop {
-            let there = self.tasks.iter().map(|task| task.id).filter(|id| !self.erased.contains(id));
-            let task_ids: Vec<String> = there.map(|id| id.to_string()).collect();
-            if task_ids.is_empty() {
-                return Ok(true);
-            }
-            match context.call::<TaskWait>(caller, TaskWaitParams { task_ids, ..params.clone() }).await {
-                Ok(stands) => {
-                    let any_is_enough = params.mode == WaitMode::Any && !self.erased.is_empty();
-                    let mut now = stands.tasks.into_iter();
-                    for task in self.tasks.iter_mut().filter(|task| !self.erased.contains(&task.id)) {
-                        *task = now.next().unwrap_or_else(|| task.clone());
-                    }
-                    return Ok(any_is_enough || !stands.timed_out);
-                }
-                Err(error) => match self.erased_by(&error) {
-                    Some(id) => self.erase(id),
-                    None => return Err(error),
-                },
-            }
-        }
-    }
-
-    /// The task of ours that a refusal says is not there any more.
-    fn erased_by(&self, error: &Error) -> Option<TaskId> {
-        let id = error.data.get("taskId")?.as_str()?.parse().ok()?;
-        let ours = self.tasks.iter().any(|task| task.id == id) && !self.erased.contains(&id);
-        (error.kind == Kind::TaskNotFound && ours).then_some(id)
-    }
-
-    /// Keeps the last that was seen of a task; where that was no end, it was ended by who removed it.
-    fn erase(&mut self, id: TaskId) {
-        self.erased.insert(id);
-        for task in self.tasks.iter_mut().filter(|task| task.id == id && !task.status.is_done()) {
-            task.status = TaskStatus::Killed;
-        }
-    }
+    let known = Known::new(stands.tasks, params.mode, params.r#for.unwrap_or_default());
+    Ok(match known.until_there(&context, &caller, &patience).await? {
+        Waited::There(tasks) => TaskWaitResult { tasks, timed_out: false },
+        Waited::TimedOut(tasks) => TaskWaitResult { tasks, timed_out: true },
+    })
 }
 
 /// Reads a task's output, and waits for more where asked.
