@@ -246,13 +246,27 @@ impl Core {
         cx: &Cx<'_>,
         caller: &Caller,
         id: TaskId,
-        plan: Plan,
-        params: AgentSpawnParams,
+        mut plan: Plan,
+        mut params: AgentSpawnParams,
     ) -> (Row, Launch) {
-        let background = params.run_in_background == Some(true) || plan.team.is_some();
-        let description = params.description.or(params.prompt.clone()).unwrap_or_else(|| plan.argv.join(" "));
-        let row = Row {
+        let launch = Launch {
             id,
+            argv: std::mem::take(&mut plan.argv),
+            prompt: params.prompt.take(),
+            cwd: std::mem::take(&mut plan.cwd),
+            base: (*caller.base).clone(),
+            stdin: params.stdin.unwrap_or_default(),
+        };
+        (self.row_of(cx.now, &launch, plan, params), launch)
+    }
+
+    fn row_of(&self, now: Millis, launch: &Launch, plan: Plan, params: AgentSpawnParams) -> Row {
+        let background = params.run_in_background == Some(true) || plan.team.is_some();
+        let budget = self.budget_of(&params);
+        let given = params.description.or_else(|| launch.prompt.clone());
+        let description = given.unwrap_or_else(|| launch.argv.join(" "));
+        Row {
+            id: launch.id,
             kind: COMMAND,
             session: plan.session,
             parent: plan.parent,
@@ -263,8 +277,8 @@ impl Core {
             description: crate::message::shorten(&description, 200).into(),
             model: params.model.map(Into::into),
             permission_mode: params.permission_mode.unwrap_or_else(|| "default".to_owned()).into(),
-            program: plan.argv.first().map(String::as_str).unwrap_or_default().into(),
-            cwd: plan.cwd.as_str().into(),
+            program: launch.argv.first().map(String::as_str).unwrap_or_default().into(),
+            cwd: launch.cwd.as_str().into(),
             env_names: plan.env_names,
             labels: params.labels.unwrap_or_default(),
             after: plan.after,
@@ -281,31 +295,26 @@ impl Core {
             notified: false,
             acked: false,
             evict_after: None,
-            budget: Budget {
-                run_ms: params.run_timeout_ms.unwrap_or(self.limits.run_ms),
-                memory: params.max_memory_bytes.unwrap_or(0),
-                output: params.max_output_bytes.unwrap_or(self.limits.output).min(self.limits.output),
-            },
+            budget,
             receives: params.receives.unwrap_or(Receives::Poll),
             output_bytes: 0,
             output_truncated: false,
             tail: None,
             exit: None,
             error: None,
-            active_at: cx.now,
-            created_at: cx.now,
+            active_at: now,
+            created_at: now,
             started_at: None,
-            updated_at: cx.now,
-        };
-        let launch = Launch {
-            id,
-            argv: plan.argv,
-            prompt: params.prompt,
-            cwd: plan.cwd,
-            base: (*caller.base).clone(),
-            stdin: params.stdin.unwrap_or_default(),
-        };
-        (row, launch)
+            updated_at: now,
+        }
+    }
+
+    fn budget_of(&self, params: &AgentSpawnParams) -> Budget {
+        Budget {
+            run_ms: params.run_timeout_ms.unwrap_or(self.limits.run_ms),
+            memory: params.max_memory_bytes.unwrap_or(0),
+            output: params.max_output_bytes.unwrap_or(self.limits.output).min(self.limits.output),
+        }
     }
 
     /// The task that a caller runs as.

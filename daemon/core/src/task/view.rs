@@ -38,15 +38,30 @@ impl Row {
 
     /// From the start to the end, or to now.
     pub fn duration_ms(&self, now: Millis) -> Millis {
-        let end = match self.state {
-            State::Done { at, .. } => at,
+        let end = self.ended_at().unwrap_or(now);
+        self.started_at.map_or(0, |start| end.saturating_sub(start))
+    }
+
+    const fn ended_at(&self) -> Option<Millis> {
+        match self.state {
+            State::Done { at, .. } => Some(at),
             State::Queued
             | State::Starting
             | State::Running { .. }
             | State::Leaving { .. }
-            | State::Parked { .. } => now,
-        };
-        self.started_at.map_or(0, |start| end.saturating_sub(start))
+            | State::Parked { .. } => None,
+        }
+    }
+
+    const fn pid(&self) -> Option<u32> {
+        match self.state {
+            State::Running { pid } => Some(pid),
+            State::Queued
+            | State::Starting
+            | State::Leaving { .. }
+            | State::Parked { .. }
+            | State::Done { .. } => None,
+        }
     }
 
     /// The directory of a task's files, below the state directory.
@@ -116,22 +131,7 @@ impl Core {
 
     /// The view of a row.
     pub fn view_row(&self, row: &Row, now: Millis) -> Task {
-        let done_at = match row.state {
-            State::Done { at, .. } => Some(at),
-            State::Queued
-            | State::Starting
-            | State::Running { .. }
-            | State::Leaving { .. }
-            | State::Parked { .. } => None,
-        };
-        let pid = match row.state {
-            State::Running { pid } => Some(pid),
-            State::Queued
-            | State::Starting
-            | State::Leaving { .. }
-            | State::Parked { .. }
-            | State::Done { .. } => None,
-        };
+        let done_at = row.ended_at();
         let stored = (row.output_bytes, row.output_truncated);
         let (output_bytes, output_truncated) = self.live.output.get(&row.id).copied().unwrap_or(stored);
         Task {
@@ -148,7 +148,7 @@ impl Core {
             status: row.status(),
             waiting_on: row.waiting_on().or_else(|| self.waiting_for_below(row)),
             attempt: row.attempt,
-            runner: Runner { kind: RunnerKind::Process, pid, pane_id: None, host: None },
+            runner: Runner { kind: RunnerKind::Process, pid: row.pid(), pane_id: None, host: None },
             cwd: row.cwd.to_string(),
             worktree: None,
             model: row.model.as_deref().map(str::to_owned),
