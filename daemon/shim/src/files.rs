@@ -11,12 +11,8 @@
 //! name. Secrets are in none of them: the token appears as a hash.
 
 use std::{
-    fs::{File, OpenOptions},
     io::{self, Read},
-    os::{
-        fd::AsRawFd,
-        unix::{fs::OpenOptionsExt, net::UnixStream},
-    },
+    os::{fd::AsRawFd, unix::net::UnixStream},
     path::Path,
 };
 
@@ -24,7 +20,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::{tree::stat, wire::ExitRecord};
+use crate::{
+    owned::{self, OpenError},
+    tree::stat,
+    wire::ExitRecord,
+};
 
 /// Name of the claim file.
 pub const CLAIM: &str = "claim";
@@ -179,27 +179,18 @@ pub fn token_hash(token: &str) -> String {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReadError> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = flags.bits().cast_signed();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let file = match owned::open(path, rustix::fs::OFlags::RDONLY) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.is_absent() => return Ok(None),
+        Err(OpenError::Io(error)) => return Err(error.into()),
+        Err(refused) => return Err(ReadError::Corrupt(refused.to_string())),
     };
-    let text = read_regular(file)?;
-    serde_json::from_slice(&text).map(Some).map_err(|error| ReadError::Corrupt(error.to_string()))
-}
-
-fn read_regular(file: File) -> Result<Vec<u8>, ReadError> {
-    if !file.metadata()?.is_file() {
-        return Err(ReadError::Corrupt("not a regular file".to_owned()));
-    }
     let mut text = Vec::new();
     file.take(MAX_RECORD + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_RECORD {
         return Err(ReadError::Corrupt("too large".to_owned()));
     }
-    Ok(text)
+    serde_json::from_slice(&text).map(Some).map_err(|error| ReadError::Corrupt(error.to_string()))
 }
 
 fn check_version(version: u32) -> Result<(), ReadError> {
@@ -220,7 +211,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(read_exit(dir.path()), Ok(None)));
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(EXIT)).unwrap();
-        assert!(matches!(read_exit(dir.path()), Err(ReadError::Unreadable(_))));
+        assert!(matches!(read_exit(dir.path()), Err(ReadError::Corrupt(_))));
         std::fs::remove_file(dir.path().join(EXIT)).unwrap();
         for text in [
             "",

@@ -7,15 +7,21 @@
 
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
+    fs::File,
     io,
     ops::Range,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
+use crate::owned::{self, OpenError};
+
 /// Size of an entry in bytes.
 pub const ENTRY: usize = 16;
+/// Entries that one look-up of streams goes through at most: an agent can write to an index.
+pub const WALKED: u64 = 1 << 16;
+/// Entries that are read at once.
+const BLOCK: u64 = 1 << 10;
 
 /// Where bytes of the output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +103,11 @@ pub struct Index {
 impl Index {
     /// Opens the index of an output file.
     pub fn open(output_file: &Path) -> io::Result<Self> {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let flags = flags.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path_of(output_file))?;
-        if file.metadata()?.is_file() { Ok(Self { file }) } else { Err(io::ErrorKind::InvalidData.into()) }
+        match owned::open(&path_of(output_file), rustix::fs::OFlags::RDONLY) {
+            Ok(file) => Ok(Self { file }),
+            Err(OpenError::Io(error)) => Err(error),
+            Err(refused) => Err(io::Error::new(io::ErrorKind::InvalidData, refused)),
+        }
     }
 
     /// How many whole entries there are; a torn one at the end does not count.
@@ -117,26 +124,42 @@ impl Index {
     }
 
     /// The streams of a range of the output file, in order and without gaps; bytes before the first entry count as
-    /// standard output.
+    /// standard output. They end before the range does where it has more than [`WALKED`] entries.
     pub fn spans(&self, range: Range<u64>) -> io::Result<Vec<Span>> {
         let total = self.entries()?;
-        let mut at = self.first(total, |entry| entry.offset > range.start)?;
-        let mut stream = if at == 0 { Stream::Out } else { self.entry(at - 1)?.stream };
+        let first = self.first(total, |entry| entry.offset > range.start)?;
+        let mut stream = if first == 0 { Stream::Out } else { self.entry(first - 1)?.stream };
         let mut spans: Vec<Span> = Vec::new();
         let mut from = range.start;
-        while from < range.end {
-            let next = if at < total { Some(self.entry(at)?) } else { None };
-            let to = next.map_or(range.end, |entry| entry.offset.min(range.end));
-            match spans.last_mut() {
-                Some(last) if last.stream == stream => last.len += to.saturating_sub(from),
-                _ if to > from => spans.push(Span { offset: from, len: to - from, stream }),
-                _ => {}
+        let walked = total.min(first + WALKED);
+        let mut at = first;
+        while from < range.end && at < walked {
+            let block = self.block(at..walked.min(at + BLOCK))?;
+            at += block.len() as u64;
+            for entry in block {
+                if entry.offset <= from {
+                    // No shim writes that: every entry is of at least one byte.
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "the index does not rise"));
+                }
+                extend(&mut spans, from..entry.offset.min(range.end), stream);
+                (from, stream) = (entry.offset, entry.stream);
+                if from >= range.end {
+                    break;
+                }
             }
-            from = from.max(to);
-            stream = next.map_or(stream, |entry| entry.stream);
-            at += 1;
+        }
+        if at == total && from < range.end {
+            extend(&mut spans, from..range.end, stream);
         }
         Ok(spans)
+    }
+
+    fn block(&self, range: Range<u64>) -> io::Result<Vec<Entry>> {
+        let len = usize::try_from(range.end - range.start).unwrap_or(0);
+        let mut bytes = vec![0; len * ENTRY];
+        self.file.read_exact_at(&mut bytes, range.start * ENTRY as u64)?;
+        let entries = bytes.as_chunks::<ENTRY>().0.iter().map(|bytes| Entry::from_bytes(*bytes));
+        entries.map(|entry| entry.ok_or_else(|| io::ErrorKind::InvalidData.into())).collect()
     }
 
     fn entry(&self, at: u64) -> io::Result<Entry> {
@@ -157,6 +180,16 @@ impl Index {
             }
         }
         Ok(low)
+    }
+}
+
+/// Adds a stretch to the spans, which it follows.
+fn extend(spans: &mut Vec<Span>, stretch: Range<u64>, stream: Stream) {
+    let len = stretch.end - stretch.start;
+    match spans.last_mut() {
+        Some(last) if last.stream == stream => last.len += len,
+        _ if len > 0 => spans.push(Span { offset: stretch.start, len, stream }),
+        _ => {}
     }
 }
 
@@ -202,5 +235,28 @@ mod tests {
         let plain: Vec<_> = spans.iter().map(|span| (span.offset, span.len, span.stream)).collect();
         assert_eq!(plain, [(5, 5, Stream::Out), (10, 10, Stream::Err), (20, 5, Stream::Out)]);
         assert_eq!(index.spans(7..7).unwrap(), []);
+    }
+
+    /// I8: an index that an agent wrote is refused where it does not rise, and costs a bounded number of entries where
+    /// it does; the rest of a range is had by asking again.
+    #[test]
+    fn a_forged_index_is_walked_within_bounds() {
+        let (_dir, flat) = index(&[(0, 1, Stream::Out), (4, 1, Stream::Err), (4, 1, Stream::Out)]);
+        assert_eq!(flat.spans(0..9).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        // Terabytes of zeros, with an entry just where a search begins.
+        let (dir, sparse) = index(&[(0, 1, Stream::Out)]);
+        let file = File::options().write(true).open(path_of(&dir.path().join("out"))).unwrap();
+        file.set_len(1 << 42).unwrap();
+        file.write_all_at(&Entry { offset: 4, at_ms: 1, stream: Stream::Err }.to_bytes(), 1 << 41).unwrap();
+        assert_eq!(sparse.spans(0..9).unwrap_err().kind(), io::ErrorKind::InvalidData);
+
+        let streams = [Stream::Out, Stream::Err];
+        let many: Vec<_> = (0..WALKED + 9).map(|at| (at, 1, streams[usize::from(at % 2 == 1)])).collect();
+        let (_dir, many) = index(&many);
+        let spans = many.spans(0..WALKED + 9).unwrap();
+        let end = spans.last().map(|span| span.offset + span.len).unwrap();
+        assert!((WALKED..WALKED + 9).contains(&end), "{end}");
+        let rest = many.spans(end..WALKED + 9).unwrap();
+        assert_eq!(rest.last().map(|span| span.offset + span.len), Some(WALKED + 9));
     }
 }

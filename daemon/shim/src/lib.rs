@@ -1,11 +1,12 @@
 //! The contract between the daemon and the shim of one process agent.
 //!
 //! The binary of this crate supervises one process; this library holds what both sides must agree on: the lines they
-//! exchange ([`wire`]), the files an attempt leaves behind ([`files`]), the index beside an output file ([`index`])
-//! and how a process tree is found and signalled safely ([`tree`]). Supervision itself is deliberately not here: the
-//! daemon can only reach it through these four.
+//! exchange ([`wire`]), the files an attempt leaves behind ([`files`]), how a file of ours is opened where an agent writes
+//! too ([`owned`]), the index beside an output file ([`index`]) and how a process tree is found and signalled safely
+//! ([`tree`]). Supervision itself is deliberately not here: the daemon can only reach it through these five.
 
 pub mod files;
 pub mod index;
+pub mod owned;
 pub mod tree;
 pub mod wire;

@@ -3,10 +3,10 @@
 //! The file is opened without following links and must be a regular file of ours (OF-07). A piece is bounded, and a
 //! character is never cut in two while the rest of it may still come.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use base64::Engine;
@@ -14,6 +14,7 @@ use base64::prelude::BASE64_STANDARD;
 use ccagent_proto::task::OutputStream;
 use ccagent_proto::{Error, Kind, Millis};
 use ccagent_shim::index::{Index, Span, Stream};
+use ccagent_shim::owned::{self, OpenError};
 
 /// Bytes that are read where the caller names no number.
 pub(crate) const DEFAULT_BYTES: u64 = 1 << 20;
@@ -25,6 +26,8 @@ pub(crate) const LOOK_BACK: u64 = 64 << 20;
 const STEP: u64 = 64 << 10;
 /// Steps in which the bytes of one stream are looked for.
 const WINDOW: u64 = 1 << 20;
+/// Steps of one read at most: an agent can make its file as long as it likes. The next read goes on behind them.
+const WINDOWS: usize = 64;
 
 /// Where a read begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
     /// The byte after what was read.
     pub(crate) next: u64,
+    /// Whether what was looked for may come right behind it: the look was long enough.
+    pub(crate) more: bool,
 }
 
 impl Piece {
@@ -74,31 +79,19 @@ impl Piece {
 /// Reads a piece. A task that has no file yet has no output yet.
 pub(crate) fn read(path: &Path, wanted: Wanted) -> Result<Piece, Error> {
     let Some(file) = open(path)? else {
-        return Ok(Piece { bytes: Vec::new(), next: start_of_nothing(wanted.from) });
+        return Ok(Piece { next: start_of_nothing(wanted.from), ..Piece::default() });
     };
     read_file(&file, path, wanted).map_err(|error| failed(path, &error))
 }
 
 /// Opens a file of ours for reading; `None` when there is none.
 pub(crate) fn open(path: &Path) -> Result<Option<File>, Error> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Err(refused(path, "it is a link"));
-        }
-        Err(error) => return Err(failed(path, &error)),
-    };
-    let metadata = file.metadata().map_err(|error| failed(path, &error))?;
-    if !metadata.is_file() {
-        return Err(refused(path, "it is no regular file"));
+    match owned::open(path, rustix::fs::OFlags::RDONLY) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(OpenError::Io(error)) => Err(failed(path, &error)),
+        Err(why) => Err(refused(path, &why)),
     }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refused(path, "it belongs to another user"));
-    }
-    Ok(Some(file))
 }
 
 fn read_file(file: &File, path: &Path, wanted: Wanted) -> io::Result<Piece> {
@@ -134,7 +127,7 @@ fn whole(file: &File, begin: u64, size: u64, max: u64) -> io::Result<Piece> {
     let mut bytes = vec![0; usize::try_from(size.saturating_sub(begin).min(max)).unwrap_or(0)];
     let got = read_at(file, &mut bytes, begin)?;
     bytes.truncate(got);
-    Ok(Piece { bytes, next: begin + got as u64 })
+    Ok(Piece { bytes, next: begin + got as u64, more: false })
 }
 
 /// The bytes of one stream, however far apart they stand: what is between them is not read. Notes where they stood.
@@ -145,8 +138,11 @@ fn one_stream(
     stream: OutputStream,
     stretches: &mut Vec<Range<u64>>,
 ) -> io::Result<Piece> {
-    let mut piece = Piece { bytes: Vec::new(), next: begin };
-    while piece.next < size {
+    let mut piece = Piece { next: begin, ..Piece::default() };
+    for _ in 0..WINDOWS {
+        if piece.next >= size {
+            return Ok(piece);
+        }
         let window = piece.next..size.min(piece.next + WINDOW);
         for span in streams.spans(window.clone())? {
             if belongs(stream, span.stream) {
@@ -162,9 +158,8 @@ fn one_stream(
                 piece.next = span.offset + span.len;
             }
         }
-        // The window is done, whatever an index that was cut short says of it.
-        piece.next = window.end;
     }
+    piece.more = piece.next < size;
     Ok(piece)
 }
 
@@ -184,9 +179,15 @@ fn before(stretches: &[Range<u64>], next: u64, back: u64) -> u64 {
     next - left
 }
 
-/// The streams of a piece; without an index all of it is standard output.
-pub(crate) fn spans(path: &Path, piece: &Piece) -> io::Result<Vec<Span>> {
-    Streams::open(path)?.spans(piece.next - piece.bytes.len() as u64..piece.next)
+/// The streams of a piece, which is cut where its streams change too often for one read; without an index all of it is
+/// standard output.
+pub(crate) fn spans(path: &Path, piece: &mut Piece) -> io::Result<Vec<Span>> {
+    let begin = piece.next - piece.bytes.len() as u64;
+    let spans = Streams::open(path)?.spans(begin..piece.next)?;
+    let end = spans.last().map_or(begin, |span| span.offset + span.len);
+    piece.bytes.truncate(usize::try_from(end - begin).unwrap_or(usize::MAX));
+    piece.next = end;
+    Ok(spans)
 }
 
 /// Which bytes came from which stream.
@@ -311,7 +312,7 @@ fn start_of_nothing(from: From) -> u64 {
     }
 }
 
-fn refused(path: &Path, why: &str) -> Error {
+fn refused(path: &Path, why: &OpenError) -> Error {
     Error::new(Kind::SymlinkRefused, format!("{} is not read: {why}", path.display()))
         .with("file", path.display().to_string())
 }

@@ -85,7 +85,7 @@ pub(crate) async fn output(
         };
         let path = task.output_file.clone();
         let piece = Context::blocking(move || output::read(Path::new(&path), wanted)).await?;
-        let there = !piece.bytes.is_empty() || task.status.is_done();
+        let there = !piece.bytes.is_empty() || piece.more || task.status.is_done();
         // The next look goes on behind what was passed over.
         *from.lock().unwrap_or_else(PoisonError::into_inner) = From::Offset(piece.next);
         if there {
@@ -194,7 +194,7 @@ impl Follower {
         self.ready = items;
         if self.ready.is_empty() && done {
             self.over = true;
-            self.ready = vec![item(Piece { bytes: Vec::new(), next }, None, status)];
+            self.ready = vec![item(Piece { next, ..Piece::default() }, None, status)];
         }
         Ok(!self.ready.is_empty())
     }
@@ -202,14 +202,15 @@ impl Follower {
 
 /// One item a stretch of one stream, the first one last.
 fn items(path: &Path, wanted: Wanted, status: TaskStatus) -> Result<(Vec<OutputItem>, u64), Error> {
-    let piece = output::read(path, wanted)?;
+    let mut piece = output::read(path, wanted)?;
+    let spans = output::spans(path, &mut piece).map_err(|error| output::failed(path, &error))?;
     let next = piece.next;
-    let spans = output::spans(path, &piece).map_err(|error| output::failed(path, &error))?;
     let mut rest = piece.bytes;
     let mut items = Vec::with_capacity(spans.len());
     for span in spans {
         let later = rest.split_off(usize::try_from(span.len).unwrap_or(usize::MAX).min(rest.len()));
-        let piece = Piece { bytes: std::mem::replace(&mut rest, later), next: span.offset + span.len };
+        let bytes = std::mem::replace(&mut rest, later);
+        let piece = Piece { bytes, next: span.offset + span.len, more: false };
         items.push(item(piece, Some(span.stream), status));
     }
     items.reverse();

@@ -5,12 +5,13 @@
 //! names, of tasks that there were once. One that a crash lost is made up for by the sweep at start.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use ccagent_shim::owned;
 use rustix::fs::OFlags;
 
 /// Rows that wait.
@@ -125,12 +126,8 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
 
 fn append(directory: &Path, row: &serde_json::Value) -> io::Result<()> {
     make(directory)?;
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-        .open(directory.join("events.jsonl"))?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let mut file = owned::open(&directory.join("events.jsonl"), flags)?;
     file.write_all(format!("{row}\n").as_bytes())
 }
 

@@ -1,11 +1,10 @@
 //! The end of an output file, for the notice of a task's end.
 
-use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use ccagent_shim::owned;
 use rustix::fs::OFlags;
 
 /// Bytes of a tail at most.
@@ -15,8 +14,7 @@ const LINES: usize = 20;
 
 /// The last lines of a file; `None` when it is empty, or can't be read.
 pub(super) fn of(path: &Path) -> Option<Arc<str>> {
-    let mut file =
-        OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path).ok()?;
+    let mut file = owned::open(path, OFlags::RDONLY).ok()?;
     let len = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(len.saturating_sub(BYTES))).ok()?;
     let mut bytes = Vec::new();
@@ -27,4 +25,21 @@ pub(super) fn of(path: &Path) -> Option<Arc<str>> {
     let lines: Vec<&str> = whole.trim_end().lines().collect();
     let tail = lines.get(lines.len().saturating_sub(LINES)..)?.join("\n");
     (!tail.is_empty()).then(|| tail.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I8, OF-07: an agent that puts a pipe in the place of its output holds up nobody at its end.
+    #[test]
+    fn a_pipe_in_the_place_of_the_output_has_no_tail() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(of(&path), None);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "one\ntwo\n").unwrap();
+        assert_eq!(of(&path).as_deref(), Some("one\ntwo"));
+    }
 }

@@ -1,5 +1,6 @@
-//! Hostile and broken clients: bounded, answered where they can be, and of no effect on the others.
+//! Hostile and broken clients and agents: bounded, answered where they can be, and of no effect on the others.
 
+use ccagent_proto::Kind;
 use ccagent_tests::Daemon;
 use ccagent_tests::raw::request;
 use serde_json::json;
@@ -133,5 +134,24 @@ async fn a_thousand_calls_at_once_are_answered_once_each() {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..1000).collect::<Vec<_>>());
+    daemon.end().await;
+}
+
+/// I8, I4, OF-07: agents that put a pipe in the place of their output end as all others do, and the daemon goes on,
+/// however many they are.
+#[tokio::test]
+async fn a_pipe_in_the_place_of_an_output_holds_nobody_up() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let planted = format!(
+        "out=$(ls -d {}/sessions/*/$CCAGENT_TASK_ID)/output; rm $out; mkfifo $out",
+        daemon.home.state.display()
+    );
+    // More than the daemon has threads for what may take a while.
+    for _ in 0..20 {
+        let id = conn.sh(&planted).await;
+        assert_eq!(conn.wait(&id).await["status"], "completed");
+        assert_eq!(conn.kind("task.output", json!({ "taskId": id })).await, Kind::SymlinkRefused);
+    }
     daemon.end().await;
 }

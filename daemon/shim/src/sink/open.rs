@@ -3,16 +3,16 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::Path,
     time::Instant,
 };
 
 use ccagent_shim::{
-    index,
+    index, owned,
     wire::{StartErrorKind, StartFailure, StartSpec},
 };
-use rustix::{fs::OFlags, process::getuid};
+use rustix::fs::OFlags;
 
 use super::{Rate, Sink};
 use crate::{failure, timeline::Timeline};
@@ -50,12 +50,8 @@ impl Sink {
 
 /// Never with `O_APPEND`, which splice refuses: we are the only writer and keep the offset ourselves.
 fn open_own(path: &Path, existing: bool) -> io::Result<File> {
-    // Non-blocking, or a planted FIFO would hold us here.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
-    let file = if existing { options.create(true) } else { options.create_new(true) }.open(path)?;
-    let metadata = file.metadata()?;
-    let ours = metadata.is_file() && metadata.uid() == getuid().as_raw() && metadata.nlink() == 1;
-    if ours { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    let fresh = if existing { OFlags::CREATE } else { OFlags::CREATE | OFlags::EXCL };
+    let file = owned::open(path, OFlags::RDWR | fresh)?;
+    // By another name it may be somebody's document.
+    if file.metadata()?.nlink() == 1 { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }

@@ -115,6 +115,37 @@ fn a_stream_is_found_behind_much_of_the_other() {
     assert_eq!(output.read(rest), ("rr\u{e4}".to_owned(), last + 2));
 }
 
+/// I8, OF-01: a file that an agent made as long as can be costs a bounded look, and the next one goes on behind it.
+#[test]
+fn a_look_for_a_stream_is_bounded() {
+    let output = Output::of(b"out");
+    std::fs::File::options().write(true).open(output.path()).unwrap().set_len(1 << 42).unwrap();
+    output.index(&[(0, 1, Stream::Out)]);
+    let wanted = Wanted { stream: Some(OutputStream::Err), ..from(From::Offset(3)) };
+    let looked = WINDOWS as u64 * WINDOW;
+    let piece = read(&output.path(), wanted).unwrap();
+    assert_eq!(piece, Piece { bytes: Vec::new(), next: 3 + looked, more: true });
+    let piece = read(&output.path(), Wanted { from: From::Offset(piece.next), ..wanted }).unwrap();
+    assert_eq!(piece.next, 3 + 2 * looked);
+}
+
+/// I8: a piece whose streams change more often than one look goes through is cut, and what is left of it comes next.
+#[test]
+fn a_piece_of_very_many_streams_is_cut() {
+    let many = ccagent_shim::index::WALKED + 9;
+    let output = Output::of(&vec![b'x'; usize::try_from(many).unwrap()]);
+    let stream = |at| if at % 2 == 0 { Stream::Out } else { Stream::Err };
+    output.index(&(0..many).map(|at| (at, 1, stream(at))).collect::<Vec<_>>());
+    let mut next = 0;
+    while next < many {
+        let mut piece = read(&output.path(), from(From::Offset(next))).unwrap();
+        let spans = spans(&output.path(), &mut piece).unwrap();
+        assert_eq!(spans.iter().map(|span| span.len).sum::<u64>(), piece.bytes.len() as u64);
+        assert!(piece.next > next);
+        next = piece.next;
+    }
+}
+
 /// OF-04: the last lines may be long, and with a stream they are that stream's.
 #[test]
 fn the_last_lines_are_found_far_back() {
