@@ -19,12 +19,12 @@ use nix::sys::signal::SigSet;
 use rustix::{
     io::Errno,
     pipe::{PipeFlags, pipe_with},
-    process::{Resource, Rlimit, getrlimit, ioctl_tiocsctty, setrlimit, setsid},
+    process::{Pid, Resource, Rlimit, getrlimit, ioctl_tiocsctty, setrlimit, setsid},
     pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
 
-use crate::{cgroup::Cgroup, failure, other, raw, sink::Source, stdin::Stdin};
+use crate::{cgroup::Cgroup, failure, other, raw, sink::Source, stdin::Stdin, stop::abandon};
 
 /// Added to the error number of a failed cgroup join, so that it can't be taken for one of exec (all are below 4096).
 const JOIN_FAILED: i32 = 4096;
@@ -73,25 +73,33 @@ pub(crate) fn start(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Started
     let mut command = command(spec, cgroup)?;
     let [stdin, stdout, stderr] = streams.stdio;
     command.stdin(stdin).stdout(stdout).stderr(stderr);
-    let pid = spawn_in(spec, &mut command)?;
-    let stat = tree::stat::read(pid).map_err(|error| other("leader", &error))?;
-    let stat = stat.ok_or_else(|| other("leader", &Errno::SRCH.into()))?;
-    Ok(Started {
-        leader: stat.process(),
-        sources: streams.sources,
-        stdin: streams.stdin,
-        terminal: streams.terminal,
-    })
+    let child = spawn_in(spec, &mut command)?;
+    let Streams { sources, stdin, terminal, .. } = streams;
+    match leader(child) {
+        Ok(leader) => Ok(Started { leader, sources, stdin, terminal }),
+        Err(failure) => {
+            // Their descriptors may be what finding its tree takes.
+            drop((command, sources, stdin, terminal));
+            abandon(child, cgroup);
+            Err(failure)
+        }
+    }
+}
+
+/// What a program that runs is known by.
+fn leader(child: Pid) -> Result<Process, StartFailure> {
+    // Only now: a program that runs must not be lost sight of.
+    rustix::process::chdir("/").map_err(|error| other("root directory", &error.into()))?;
+    let stat = tree::stat::read(child.as_raw_nonzero().get()).map_err(|error| other("leader", &error))?;
+    stat.map(|stat| stat.process()).ok_or_else(|| other("leader", &Errno::SRCH.into()))
 }
 
 /// Starts it from within its directory: so a missing directory and a missing program are told apart.
-fn spawn_in(spec: &StartSpec, command: &mut Command) -> Result<i32, StartFailure> {
+fn spawn_in(spec: &StartSpec, command: &mut Command) -> Result<Pid, StartFailure> {
     rustix::process::chdir(&spec.cwd)
         .map_err(|error| failure(StartErrorKind::CwdMissing, "working directory", &error.into()))?;
-    let spawned = command.spawn();
-    rustix::process::chdir("/").map_err(|error| other("root directory", &error.into()))?;
     // The handle is not kept: the loop reaps all children alike.
-    spawned.map(|child| child.id().cast_signed()).map_err(|error| exec_failure(&error))
+    command.spawn().map(|child| Pid::from_child(&child)).map_err(|error| exec_failure(&error))
 }
 
 fn exec_failure(error: &io::Error) -> StartFailure {

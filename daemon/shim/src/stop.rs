@@ -6,7 +6,8 @@
 //! ```
 //!
 //! `killing` is left by the tree being empty and by nothing else: every death is looked at again, since a process may
-//! have been born while we walked. Freezing first, and whole groups at once, keeps a fork loop from outrunning us; the
+//! have been born while we walked. So is what was left after a second, since a kill may fail for want of descriptors
+//! or memory, and then nobody dies. Freezing first, and whole groups at once, keeps a fork loop from outrunning us; the
 //! cgroup, where there is one, ends it in a stroke. Whether the tree is empty is not decided here.
 
 use std::{
@@ -16,7 +17,10 @@ use std::{
 };
 
 use ccagent_shim::tree::{Process, descendant_stats, descendants, send, stat};
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, kill_process_group, wait},
+};
 
 use crate::cgroup::Cgroup;
 use crate::child::Terminal;
@@ -25,12 +29,14 @@ use crate::child::Terminal;
 const LONGEST: Duration = Duration::from_hours(24 * 365);
 /// How often a walk is repeated because it found somebody new.
 const ROUNDS: usize = 64;
+/// Until what a kill left is killed again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
     Asked { deadline: Instant },
-    Killing,
+    Killing { again: Instant },
 }
 
 /// Where a stop stands.
@@ -59,23 +65,23 @@ impl Stop {
 
     /// Whether KILL was needed.
     pub(crate) fn is_forced(&self) -> bool {
-        self.phase == Phase::Killing
+        matches!(self.phase, Phase::Killing { .. })
     }
 
     /// When to look again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Asked { deadline } => Some(deadline),
-            Phase::Running | Phase::Killing => None,
+            Phase::Asked { deadline } | Phase::Killing { again: deadline } => Some(deadline),
+            Phase::Running => None,
         }
     }
 
-    /// Asks the tree to end; asked again, only an earlier deadline counts.
+    /// Asks the tree to end; asked again, only an earlier deadline counts, and a kill kills again.
     pub(crate) fn ask(&mut self, grace: Duration, cgroup: Option<&Cgroup>) {
         let now = Instant::now();
         let deadline = now + grace.min(LONGEST);
         match self.phase {
-            Phase::Running if grace.is_zero() => self.kill(cgroup),
+            Phase::Running | Phase::Killing { .. } if grace.is_zero() => self.kill(cgroup),
             Phase::Running => {
                 self.phase = Phase::Asked { deadline };
                 terminate(self.request);
@@ -84,11 +90,11 @@ impl Stop {
                 self.phase = Phase::Asked { deadline };
                 self.on_time(now, cgroup);
             }
-            Phase::Asked { .. } | Phase::Killing => {}
+            Phase::Asked { .. } | Phase::Killing { .. } => {}
         }
     }
 
-    /// Kills where the grace is over.
+    /// Kills where the grace is over, and again what outlived a kill.
     pub(crate) fn on_time(&mut self, now: Instant, cgroup: Option<&Cgroup>) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.kill(cgroup);
@@ -97,20 +103,42 @@ impl Stop {
 
     /// A process has ended and others remain: those that came meanwhile follow.
     pub(crate) fn on_death(&mut self, cgroup: Option<&Cgroup>) {
-        if self.phase == Phase::Killing {
+        if self.is_forced() {
             self.kill(cgroup);
         }
     }
 
     fn kill(&mut self, cgroup: Option<&Cgroup>) {
-        self.phase = Phase::Killing;
-        if let Some(cgroup) = cgroup {
-            // Where this fails (before Linux 5.14) the walk below does it.
-            cgroup.kill().ok();
+        kill_tree(cgroup);
+        // Counted from its end: however long a walk takes, the loop has its turn.
+        self.phase = Phase::Killing { again: Instant::now() + AGAIN };
+    }
+}
+
+/// Kills all that is below us, as far as it can be found and reached now.
+fn kill_tree(cgroup: Option<&Cgroup>) {
+    if let Some(cgroup) = cgroup {
+        // Where this fails (before Linux 5.14) the walk below does it.
+        cgroup.kill().ok();
+    }
+    kill_children();
+    kill_groups();
+    kill_each();
+}
+
+/// Kills and reaps a program that can't be supervised, with all that it started: nothing runs any more after this.
+pub(crate) fn abandon(leader: Pid, cgroup: Option<&Cgroup>) {
+    // No descriptor is needed for these, and there may be none. It is not reaped, so the number is its own; the group
+    // is the session that it was given.
+    kill_process_group(leader, Signal::KILL).ok();
+    kill_process(leader, Signal::KILL).ok();
+    loop {
+        kill_tree(cgroup);
+        match wait(WaitOptions::empty()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // No child is left, the adopted included.
+            Err(_) => return,
         }
-        kill_children();
-        kill_groups();
-        kill_each();
     }
 }
 
@@ -192,4 +220,33 @@ fn deliver(process: Process, signal: Signal) {
 
 fn own_pid() -> i32 {
     getpid().as_raw_nonzero().get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::set_child_subreaper;
+    use std::{
+        io::{BufRead, BufReader},
+        os::unix::process::CommandExt,
+        process::{Command, Stdio},
+    };
+
+    /// I3, J124: of a program that started and can't be supervised nothing is left, in whatever session it is.
+    #[test]
+    fn an_abandoned_program_leaves_nothing() {
+        set_child_subreaper(Some(getpid())).unwrap();
+        let script = "trap '' TERM; setsid sh -c 'sleep 1000 & echo $$ $!; wait' & wait";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).process_group(0).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let leader = child.id().cast_signed();
+        abandon(Pid::from_raw(leader).unwrap(), None);
+        child.wait().expect_err("it is reaped");
+        for pid in line.split_whitespace().map(|pid| pid.parse().unwrap()).chain([leader]) {
+            assert_eq!(stat::read(pid).unwrap(), None, "{pid}");
+        }
+    }
 }
