@@ -10,6 +10,7 @@ pub mod config;
 pub mod driver;
 pub mod facts;
 pub mod hub;
+mod panic;
 pub mod ready;
 pub mod rpc;
 pub mod runner;
@@ -200,9 +201,7 @@ async fn reload(facts: Facts) {
 /// Runs work that nobody waits for: a panic in it ends nothing else, but is seen and named.
 async fn observed(what: &'static str, work: impl Future<Output = ()>) {
     if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-        let cause = panic.downcast_ref::<&str>().copied();
-        let cause = cause.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(cause = cause.unwrap_or("unknown"), "{what} panicked");
+        tracing::error!(cause = panic::text(&*panic), "{what} panicked");
     }
 }
 

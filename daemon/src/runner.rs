@@ -15,7 +15,9 @@ mod control;
 mod environment;
 mod files;
 mod input;
+mod lasting;
 mod launch;
+mod lines;
 mod look;
 mod lost;
 mod silence;
@@ -25,6 +27,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ccagent_core::effect::Start;
@@ -85,6 +88,7 @@ struct Inner {
     vault: Arc<Vault>,
     handle: OnceLock<Handle>,
     agents: Mutex<HashMap<TaskId, Agent>>,
+    generations: AtomicU64,
     files: files::Files,
     tracker: TaskTracker,
     /// Children that the daemon had before it started any: none of ours, whoever they are.
@@ -97,6 +101,8 @@ struct Inner {
 #[derive(Clone, Debug)]
 struct Agent {
     attempt: u32,
+    /// Which of the futures: one attempt may have another after the end of the first.
+    generation: u64,
     commands: mpsc::Sender<Command>,
     /// Apart from the commands: a stop does not wait behind bytes that nobody reads.
     writes: mpsc::Sender<Write>,
@@ -109,7 +115,14 @@ enum Command {
     /// End the tree.
     Stop(Millis),
     /// Set the terminal's size.
-    Resize(u16, u16),
+    Resize {
+        /// Width.
+        cols: u16,
+        /// Height.
+        rows: u16,
+        /// Who waits for it.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
 }
 
 /// What comes to an attempt's future.
@@ -120,10 +133,13 @@ struct Orders {
 }
 
 impl Agent {
-    fn new(attempt: u32, shim: Option<u32>) -> (Self, Orders) {
+    fn new(attempt: u32, generation: u64, shim: Option<u32>) -> (Self, Orders) {
         let (commands, commanded) = mpsc::channel(COMMANDS);
         let (writes, written) = mpsc::channel(WRITES);
-        (Self { attempt, commands, writes, shim }, Orders { commands: commanded, writes: written })
+        (
+            Self { attempt, generation, commands, writes, shim },
+            Orders { commands: commanded, writes: written },
+        )
     }
 }
 
@@ -137,6 +153,7 @@ impl Runner {
             vault,
             handle: OnceLock::new(),
             agents: Mutex::default(),
+            generations: AtomicU64::default(),
             files: files::Files::start()?,
             tracker: TaskTracker::new(),
             elders: tree::children(std::process::id().cast_signed())?
@@ -173,13 +190,16 @@ impl Runner {
         answer.await.map_err(|_| nothing())?
     }
 
-    /// Sets the size of a program's terminal.
+    /// Sets the size of a program's terminal; answers when it has it, or a newer one.
     ///
     /// # Errors
-    /// `alreadyTerminal` when the program has ended.
+    /// `alreadyTerminal` when the program has ended, `invalidParams` when it has no terminal.
     pub async fn resize(&self, task: TaskId, cols: u16, rows: u16) -> Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
         let agent = self.agent(task).ok_or_else(|| ended(task))?;
-        agent.commands.send(Command::Resize(cols, rows)).await.map_err(|_| ended(task))
+        let sent = agent.commands.send(Command::Resize { cols, rows, reply }).await;
+        sent.map_err(|_| ended(task))?;
+        answer.await.map_err(|_| ended(task))?
     }
 
     fn agent(&self, task: TaskId) -> Option<Agent> {
@@ -227,14 +247,15 @@ impl Runner {
         future: impl FnOnce(Arc<Inner>, Orders) -> BoxFuture<'static, ()>,
     ) {
         let (task, attempt) = (survivor.task, survivor.attempt);
-        let (agent, orders) = Agent::new(attempt, None);
+        let generation = self.inner.generations.fetch_add(1, Ordering::Relaxed);
+        let (agent, orders) = Agent::new(attempt, generation, None);
         self.inner.agents().insert(task, agent);
         let inner = self.inner.clone();
         let first = future(inner.clone(), orders);
         let again = {
             let inner = inner.clone();
             move || {
-                let orders = inner.reconnect(task, attempt);
+                let orders = inner.reconnect(task, attempt, generation);
                 attempt::adopt(inner.clone(), survivor.clone(), origin, orders).boxed()
             }
         };
@@ -244,7 +265,7 @@ impl Runner {
         self.inner.tracker.spawn(async move {
             let detach = inner.detach.clone();
             if detach.run_until_cancelled(running).await.is_some() {
-                inner.forget(task, attempt);
+                inner.forget(task, generation);
             }
         });
     }
@@ -278,17 +299,19 @@ impl Inner {
     }
 
     /// New ways to an attempt whose future lost the old ones.
-    fn reconnect(&self, task: TaskId, attempt: u32) -> Orders {
+    fn reconnect(&self, task: TaskId, attempt: u32, generation: u64) -> Orders {
         let mut agents = self.agents();
-        let shim = agents.get(&task).filter(|agent| agent.attempt == attempt).and_then(|agent| agent.shim);
-        let (agent, orders) = Agent::new(attempt, shim);
+        let known = agents.get(&task);
+        let shim = known.filter(|agent| agent.generation == generation).and_then(|agent| agent.shim);
+        let (agent, orders) = Agent::new(attempt, generation, shim);
         agents.insert(task, agent);
         orders
     }
 
-    fn forget(&self, task: TaskId, attempt: u32) {
+    /// Forgets an attempt whose future ended. A start that its last report led to may have come first, and stays.
+    fn forget(&self, task: TaskId, generation: u64) {
         let mut agents = self.agents();
-        if agents.get(&task).is_some_and(|agent| agent.attempt == attempt) {
+        if agents.get(&task).is_some_and(|agent| agent.generation == generation) {
             agents.remove(&task);
         }
     }
@@ -338,3 +361,6 @@ fn ended(task: TaskId) -> Error {
     Error::new(Kind::AlreadyTerminal, format!("the program of {task} does not run"))
         .with("taskId", task.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,12 +14,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("facts", &["config", "driver", "hub", "rpc", "runner", "store", "vault"]),
     ("heap", &[]),
     ("hub", &[]),
+    ("panic", &[]),
     ("ready", &[]),
-    ("rpc", &["driver", "hub", "runner", "store", "vault"]),
-    ("runner", &["driver", "hub", "store", "vault"]),
+    ("rpc", &["driver", "hub", "panic", "runner", "store", "vault"]),
+    ("runner", &["driver", "hub", "panic", "store", "vault"]),
     ("shutdown", &[]),
     ("socket", &[]),
-    ("store", &[]),
+    ("store", &["panic"]),
     ("vault", &[]),
 ];
 

@@ -45,6 +45,8 @@ pub struct Ended {
     pub output_bytes: u64,
     /// Whether output was dropped at a limit.
     pub output_truncated: bool,
+    /// Why its output could not be written, when it could not.
+    pub output_error: Option<Box<str>>,
     /// The end of its output, for the notice.
     pub tail: Option<Arc<str>>,
     /// Whether the memory limit ended it.

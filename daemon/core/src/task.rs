@@ -202,6 +202,9 @@ pub struct Row {
     pub output_bytes: u64,
     /// Whether output was dropped at a limit.
     pub output_truncated: bool,
+    /// Why its output could not be written, when it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_error: Option<Box<str>>,
     /// The end of its output, after its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Arc<str>>,

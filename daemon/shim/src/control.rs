@@ -18,7 +18,7 @@ use std::{
     time::Instant,
 };
 
-use ccagent_shim::wire::{DaemonLine, ShimLine};
+use ccagent_shim::wire::{DaemonLine, OutputState, ShimLine};
 use rustix::{net::sockopt::socket_peercred, process::getuid};
 
 use client::{Client, Reading};
@@ -48,13 +48,13 @@ pub(crate) struct Control {
     token: String,
     greeting: Option<Client>,
     served: Option<Client>,
-    told_bytes: Option<u64>,
+    told: Option<OutputState>,
 }
 
 impl Control {
     /// Serves a bound, non-blocking listener.
     pub(crate) fn new(listener: UnixListener, token: String) -> Self {
-        Self { listener, token, greeting: None, served: None, told_bytes: None }
+        Self { listener, token, greeting: None, served: None, told: None }
     }
 
     /// What to poll for new connections.
@@ -111,7 +111,7 @@ impl Control {
         match incoming.requests.remove(0) {
             DaemonLine::Hello { token } if token == self.token => {
                 incoming.greeted = true;
-                self.told_bytes = None;
+                self.told = None;
                 Some(client)
             }
             _ => {
@@ -147,9 +147,9 @@ impl Control {
         }
     }
 
-    /// Takes this size of the output as known to the client.
-    pub(crate) fn knows_output(&mut self, bytes: u64) {
-        self.told_bytes = Some(bytes);
+    /// Takes this of the output as known to the client.
+    pub(crate) fn knows_output(&mut self, output: OutputState) {
+        self.told = Some(output);
         if let Some(client) = &mut self.served {
             client.credit = true;
         }
@@ -162,15 +162,15 @@ impl Control {
         }
     }
 
-    /// Announces the size of the output where it is news and the client has asked for news.
-    pub(crate) fn announce_output(&mut self, bytes: u64) {
+    /// Announces what has become of the output where it is news and the client has asked for news.
+    pub(crate) fn announce_output(&mut self, output: OutputState) {
         let has_credit = self.served.as_ref().is_some_and(|client| client.credit);
-        if has_credit && self.told_bytes.is_some_and(|told| told < bytes) {
-            self.told_bytes = Some(bytes);
+        if has_credit && self.told.as_ref().is_some_and(|told| *told != output) {
+            self.told = Some(output.clone());
             if let Some(client) = &mut self.served {
                 client.credit = false;
             }
-            self.send(&ShimLine::Output { bytes });
+            self.send(&ShimLine::Output(output));
         }
     }
 

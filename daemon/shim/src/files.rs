@@ -16,13 +16,17 @@ use std::{
     path::Path,
 };
 
+use rustix::{
+    fs::{Mode, OFlags},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt::socket_peercred},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::{
     owned::{self, OpenError},
-    tree::stat,
+    tree::{Process, stat},
     wire::ExitRecord,
 };
 
@@ -132,11 +136,21 @@ pub fn read_exit(dir: &Path) -> Result<Option<ExitRecord>, ReadError> {
     Ok(Some(exit))
 }
 
-/// Connects to the control socket of an attempt, however long the path of its directory is.
-pub fn connect_control(dir: &Path) -> io::Result<UnixStream> {
-    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-    let dir = rustix::fs::open(dir, flags, rustix::fs::Mode::empty())?;
-    UnixStream::connect(format!("/proc/self/fd/{}/{CONTROL}", dir.as_raw_fd()))
+/// Connects to the control socket of an attempt, however long the path of its directory is. It neither waits, nor is
+/// anybody but the shim itself taken for it: an agent can put a socket of its own in the place of the shim's.
+pub fn connect_control(dir: &Path, shim: Process) -> io::Result<UnixStream> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(dir, flags, Mode::empty())?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/{CONTROL}", dir.as_raw_fd()))?;
+    rustix::net::connect(&socket, &address)?;
+    // Its number is the shim's own as long as the shim lives.
+    let listens = socket_peercred(&socket)?.pid.as_raw_nonzero().get() == shim.pid;
+    if listens && same_process(shim.pid, shim.start_time) == Liveness::Alive {
+        return Ok(socket.into());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "another process listens at the control socket"))
 }
 
 /// What is known about a recorded process.
@@ -179,7 +193,7 @@ pub fn token_hash(token: &str) -> String {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReadError> {
-    let file = match owned::open(path, rustix::fs::OFlags::RDONLY) {
+    let file = match owned::open(path, OFlags::RDONLY) {
         Ok(file) => file,
         Err(error) if error.is_absent() => return Ok(None),
         Err(OpenError::Io(error)) => return Err(error.into()),
@@ -242,6 +256,27 @@ mod tests {
         assert_eq!(same_process(pid, start), Liveness::Alive);
         assert_eq!(same_process(pid, start + 1), Liveness::Gone);
         assert_eq!(same_process(0, start), Liveness::Unknown);
+    }
+
+    /// I11, I3: a socket that an agent put in the place of the shim's is not spoken to, and its queue, which is full
+    /// from the first connection on, holds nobody up.
+    #[test]
+    fn a_planted_control_socket_is_refused_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = stat::read(std::process::id().cast_signed()).unwrap().unwrap().process();
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(dir.path().join(CONTROL)).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        let _first = connect_control(dir.path(), own).expect("it is ours");
+        let full = connect_control(dir.path(), own).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        rustix::net::accept(&socket).unwrap();
+        for other in [Process { pid: 1, ..own }, Process { start_time: own.start_time + 1, ..own }] {
+            let refused = connect_control(dir.path(), other).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+            rustix::net::accept(&socket).unwrap();
+        }
     }
 
     #[test]

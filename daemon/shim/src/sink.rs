@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ccagent_shim::index::Stream;
+use ccagent_shim::{index::Stream, wire::OutputState};
 use rustix::{
     io::Errno,
     pipe::{SpliceFlags, fcntl_setpipe_size, splice},
@@ -109,14 +109,9 @@ impl Sink {
         self.len
     }
 
-    /// Whether output was dropped.
-    pub(crate) fn truncated(&self) -> bool {
-        self.truncated
-    }
-
-    /// Why the file could not be written, when it could not.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.error.as_deref()
+    /// What there is to say of it.
+    pub(crate) fn state(&self) -> OutputState {
+        OutputState { bytes: self.len, truncated: self.truncated, error: self.error.clone() }
     }
 
     /// Takes what a source has, at most one turn of it.

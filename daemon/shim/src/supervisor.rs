@@ -115,7 +115,7 @@ impl Supervisor {
     /// Supervises until the tree is empty and leaves the exit record.
     pub(crate) fn run(mut self) -> io::Result<()> {
         while !self.is_over() {
-            self.control.announce_output(self.sink.len());
+            self.control.announce_output(self.sink.state());
             for wake in self.wait_for_next()? {
                 self.handle(wake);
             }
@@ -255,15 +255,11 @@ impl Supervisor {
 
     fn state(&self) -> State {
         State {
-            pid: self.leader.pid,
             leader_exited: self.leader_end,
-            output_bytes: self.sink.len(),
-            output_truncated: self.sink.truncated(),
-            output_error: self.sink.error().map(str::to_owned),
+            output: self.sink.state(),
             descendants: self.living(),
             stdin_seq: self.stdin.last_seq(),
             stdin_waiting: self.stdin.waiting_seq(),
-            stopping: self.stop.is_asked(),
         }
     }
 
@@ -287,15 +283,16 @@ impl Supervisor {
     }
 
     fn record(&self) -> ExitRecord {
+        let output = self.sink.state();
         ExitRecord {
             version: files::VERSION,
             code: self.leader_end.and_then(|end| end.code),
             signal: self.leader_end.and_then(|end| end.signal),
             start_failed: None,
             ended_at: now_ms(),
-            output_bytes: self.sink.len(),
-            output_truncated: self.sink.truncated(),
-            output_error: self.sink.error().map(str::to_owned),
+            output_bytes: output.bytes,
+            output_truncated: output.truncated,
+            output_error: output.error,
             stopped: self.stop.is_asked(),
             forced: self.stop.is_forced(),
             oom: self.cgroup.as_ref().is_some_and(Cgroup::had_oom),

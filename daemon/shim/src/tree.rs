@@ -10,7 +10,7 @@ pub mod stat;
 
 use std::{collections::HashMap, io};
 
-pub use marked::{MARK, Marked, TASK_ID, find_marked, kill_marked, terminate_marked};
+pub use marked::{MARK, Marked, TASK_ID, find_marked};
 pub use signal::{Delivery, open, send};
 
 use stat::Stat;

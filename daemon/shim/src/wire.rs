@@ -7,7 +7,7 @@ mod control;
 mod exit;
 mod start;
 
-pub use control::{DaemonLine, ShimLine, State, StdinError};
+pub use control::{DaemonLine, OutputState, ResizeError, ShimLine, State, StdinError};
 pub use exit::{ExitRecord, LeaderEnd, StartFailure};
 pub use start::{StartErrorKind, StartReply, StartSpec, StdinKind};
 

@@ -30,6 +30,7 @@ use super::registry::{Api, Course};
 use super::request::{self, Request};
 use super::stream::HIGH_WATER;
 use super::turn::Turn;
+use crate::panic;
 
 /// The code for a message over the limit; jsonrpsee's meaning.
 pub(crate) const TOO_LONG: i32 = -32007;
@@ -196,7 +197,7 @@ impl Service {
                 () = cancelled.cancelled(), if dropped => return MethodResponse::error(id, object(&cancelled_error())),
             };
             finished.unwrap_or_else(|panic| {
-                tracing::error!(cause = panic_text(&*panic), "a method panicked");
+                tracing::error!(cause = panic::text(&*panic), "a method panicked");
                 MethodResponse::error(id, object(&Error::new(Kind::Internal, "the daemon failed in this call")))
             })
         }
@@ -314,11 +315,6 @@ pub(crate) fn object(error: &Error) -> ErrorObjectOwned {
 /// An error as an answer.
 pub(crate) fn failure(id: Id<'_>, error: &Error) -> Box<RawValue> {
     MethodResponse::error(id, object(error)).into_json()
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
 //! One attempt, from its start or its adoption to its end.
+//!
+//! At each of its steps it hears a stop: while its shim starts, while its files are read, while nobody answers. When
+//! the grace is over and no connection carried it to the shim, the shim is ended, and what it leaves is as well.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,15 +13,22 @@ use ccagent_core::recovery::Survivor;
 use ccagent_proto::TaskId;
 use ccagent_proto::task::Exit;
 use ccagent_shim::files;
-use ccagent_shim::wire::{ExitRecord, StartReply};
+use ccagent_shim::tree::Process;
+use ccagent_shim::wire::{ExitRecord, StartErrorKind, StartReply};
+use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::time::Instant;
 
-use super::control::{Close, Lasting};
+use super::control::Close;
 use super::input::Input;
+use super::lasting::Lasting;
 use super::look::{self, Look, Over};
+use super::silence::signal;
 use super::{Inner, Orders, launch, lost, tail};
 use crate::hub::Key;
+
+/// How long a shim that said its last may take to go.
+const LAST_MOST: Duration = Duration::from_secs(10);
 
 /// What an attempt's future knows.
 pub(super) struct Attempt {
@@ -29,7 +39,11 @@ pub(super) struct Attempt {
     pub(super) control: Box<str>,
     pub(super) lasting: Lasting,
     pub(super) input: Input,
+    /// The shim, as it was known before its agent could write to a file.
+    pub(super) shim: Option<Process>,
     origin: Origin,
+    /// What it means when nothing is on record of an attempt that was to start now.
+    unclaimed: String,
     child: Option<Child>,
 }
 
@@ -43,29 +57,31 @@ pub(super) enum Origin {
 }
 
 /// Starts an attempt and stays with it.
-pub(super) async fn start(inner: Arc<Inner>, start: Start, orders: Orders) {
+pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
     let mut attempt = Attempt::new(inner, survivor(&start), Origin::Now);
-    match launch::launch(&attempt.inner, &start).await {
-        Ok((child, StartReply::Started { pid, .. })) => {
+    match launch::launch(&attempt.inner, &start, &mut attempt.lasting, &mut orders).await {
+        Ok((child, StartReply::Started { shim_pid, shim_start, pid, .. })) => {
             attempt.child = Some(child);
+            attempt.shim = Some(Process { pid: shim_pid, start_time: shim_start });
             attempt.report(Report::Started { pid: pid.unsigned_abs() }).await;
             attempt.supervise(orders).await;
         }
         // A shim of the daemon before this one was quicker: it is the one that counts.
-        Ok((
-            mut child,
-            StartReply::Failed { kind: ccagent_shim::wire::StartErrorKind::AlreadyClaimed, .. },
-        )) => {
+        Ok((mut child, StartReply::Failed { kind: StartErrorKind::AlreadyClaimed, .. })) => {
             drop(child.wait().await);
             attempt.adopt(orders).await;
         }
         Ok((mut child, StartReply::Failed { kind, message, .. })) => {
             drop(child.wait().await);
-            let cause = serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned));
-            attempt.report(Report::StartFailed { cause: cause.unwrap_or_default(), message }).await;
+            attempt.start_failed(kind, message).await;
         }
         // Whether something was started is not known: the files tell.
-        Err(error) => attempt.unanswered(&error, orders).await,
+        Err(error) => {
+            let source =
+                std::error::Error::source(&error).map_or_else(String::new, |source| format!(": {source}"));
+            attempt.unclaimed = format!("{error}{source}");
+            attempt.adopt(orders).await;
+        }
     }
 }
 
@@ -94,7 +110,9 @@ impl Attempt {
             control: survivor.control,
             lasting: Lasting::default(),
             input: Input::default(),
+            shim: None,
             origin,
+            unclaimed: "no shim took it up".to_owned(),
             child: None,
         }
     }
@@ -107,26 +125,12 @@ impl Attempt {
         self.inner.report(self.task, self.number, what).await;
     }
 
-    async fn unanswered(self, error: &launch::LaunchError, orders: Orders) {
-        let claimed = files::read_claim(&self.dir());
-        if matches!(claimed, Ok(None)) {
-            let source =
-                std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
-            self.start_failed(format!("{error}{source}")).await;
-        } else {
-            self.adopt(orders).await;
-        }
-    }
-
-    async fn start_failed(&self, message: String) {
-        self.report(Report::StartFailed { cause: "other".to_owned(), message }).await;
-    }
-
     /// Takes over an attempt by its files: its end, its shim, or nothing of it.
-    async fn adopt(self, orders: Orders) {
-        match look::at(&self.dir()).await {
+    async fn adopt(mut self, mut orders: Orders) {
+        match self.look(&mut orders).await {
             Look::Runs { shim, pid } => {
-                self.inner.has_shim(self.task, self.number, u32::try_from(shim).ok());
+                self.shim = Some(shim);
+                self.inner.has_shim(self.task, self.number, u32::try_from(shim.pid).ok());
                 self.report(Report::Started { pid: pid.unsigned_abs() }).await;
                 self.supervise(orders).await;
             }
@@ -134,12 +138,32 @@ impl Attempt {
         }
     }
 
+    /// What the files say; a stop does not wait for longer than its grace until they say something for sure.
+    async fn look(&mut self, orders: &mut Orders) -> Look {
+        let dir = self.dir();
+        let mut look = std::pin::pin!(look::at(&dir));
+        loop {
+            tokio::select! {
+                look = &mut look => return look,
+                Some(command) = orders.commands.recv() => self.lasting.note(command),
+                () = self.lasting.overdue() => break,
+            }
+        }
+        self.shim = look::named(&dir);
+        if let Some(shim) = self.shim {
+            signal(shim, Signal::KILL);
+            lost::gone(shim).await;
+            return Look::Over(look::after(&dir));
+        }
+        Look::Over(Over::Lost("its files can't be read".to_owned()))
+    }
+
     /// Serves the control connection until the shim says that the tree is empty.
     async fn supervise(mut self, mut orders: Orders) {
         let mut pause = look::PAUSE;
         let over = loop {
             let began = Instant::now();
-            let close = match self.connect().await {
+            let close = match self.connect() {
                 Ok(lines) => self.serve(lines, &mut orders).await,
                 Err(error) => {
                     tracing::debug!(task = %self.task, %error, "no control connection");
@@ -147,36 +171,39 @@ impl Attempt {
                 }
             };
             self.input.cut();
-            match close {
-                Close::Exited(record) => break Over::Ended(record),
-                Close::Broken => {}
+            if let Close::Exited(record) = close {
+                break Over::Ended(record);
             }
-            match look::at(&self.dir()).await {
-                Look::Over(over) => break over,
-                Look::Runs { shim: _, pid: _ } => {
-                    self.rest(pause, &mut orders).await;
-                    pause = next_pause(pause, began.elapsed());
-                }
+            if self.is_shim_gone() {
+                break look::after(&self.dir());
             }
+            self.rest(pause, &mut orders).await;
+            pause = next_pause(pause, began.elapsed());
         };
         self.input.end(self.task);
         self.over(over).await;
     }
 
-    /// Waits before the next try to connect, unless there is a reason to look again at once: the shim's end, or a
-    /// command for it.
+    fn is_shim_gone(&self) -> bool {
+        self.shim.is_none_or(|shim| files::same_process(shim.pid, shim.start_time) == files::Liveness::Gone)
+    }
+
+    /// Waits before the next try to connect, unless there is a reason to try again at once: the shim's end, or a
+    /// command for it. A stop goes to a shim that can't be reached as a signal, which it takes for one, and when the
+    /// grace is over it is ended.
     async fn rest(&mut self, pause: Duration, orders: &mut Orders) {
-        let shim = look::named(&self.dir());
-        let ended = async {
-            match shim {
-                Some((pid, start)) => lost::ended(pid, start).await,
-                None => std::future::pending().await,
-            }
-        };
+        let Some(shim) = self.shim else { return };
+        if self.lasting.is_stop_asked() {
+            signal(shim, Signal::TERM);
+        }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            Ok(()) = ended => {}
-            Some(command) = orders.commands.recv() => self.lasting.note(&command),
+            () = lost::gone(shim) => {}
+            Some(command) = orders.commands.recv() => self.lasting.note(command),
+            () = self.lasting.overdue() => {
+                tracing::warn!(pid = shim.pid, "a shim that can't be reached is ended");
+                signal(shim, Signal::KILL);
+            }
         }
     }
 
@@ -185,39 +212,70 @@ impl Attempt {
         match over {
             Over::Ended(record) => {
                 self.wait_for_shim().await;
-                self.ended(&record).await;
+                self.ended(record).await;
             }
             Over::Lost(message) => {
                 self.wait_for_shim().await;
                 lost::end(&self, &message).await;
             }
             Over::OtherBoot => self.report(Report::MachineRestarted).await,
-            Over::NeverClaimed => match self.origin {
-                Origin::Now => self.start_failed("no shim took it up".to_owned()).await,
-                Origin::Before => self.report(Report::NeverStarted).await,
-            },
+            Over::NeverClaimed => self.never_claimed().await,
         }
     }
 
-    /// The shim's process is gone before the end is reported: done means settled.
+    /// Nothing is on record of an attempt: it never began, or its files were deleted under it (I6).
+    async fn never_claimed(&self) {
+        if lost::left_traces(self).await {
+            return lost::end(self, "its files are gone").await;
+        }
+        match self.origin {
+            Origin::Now if self.lasting.is_stop_asked() => {
+                self.remove_group();
+                self.report(Report::ShimLost { message: "its start was ended".to_owned() }).await;
+            }
+            Origin::Now => self.start_failed(StartErrorKind::Other, self.unclaimed.clone()).await,
+            Origin::Before => self.report(Report::NeverStarted).await,
+        }
+    }
+
+    /// The shim's process is gone before the end is reported: done means settled (I3). All that it has to say is on
+    /// disk by then, so one that somebody keeps from ending is ended.
     async fn wait_for_shim(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            drop(child.wait().await);
-        } else if let Some((pid, start)) = look::named(&self.dir()) {
-            lost::gone(pid, start).await;
+        let (child, shim) = (self.child.take(), self.shim);
+        let mut gone = std::pin::pin!(async move {
+            match (child, shim) {
+                (Some(mut child), _) => drop(child.wait().await),
+                (None, Some(shim)) => lost::gone(shim).await,
+                (None, None) => {}
+            }
+        });
+        if tokio::time::timeout(LAST_MOST, &mut gone).await.is_err() {
+            if let Some(shim) = shim {
+                tracing::warn!(pid = shim.pid, "a shim does not end");
+                signal(shim, Signal::KILL);
+            }
+            gone.await;
         }
     }
 
-    async fn ended(&self, record: &ExitRecord) {
+    async fn start_failed(&self, kind: StartErrorKind, message: String) {
+        self.remove_group();
+        let cause = serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned));
+        self.report(Report::StartFailed { cause: cause.unwrap_or_default(), message }).await;
+    }
+
+    /// Removes the attempt's cgroup, where it has one.
+    pub(super) fn remove_group(&self) {
         if let Some(delegated) = &self.inner.settings.cgroup {
             delegated.remove(self.task, self.number);
         }
-        if let Some(failed) = &record.start_failed {
-            let cause =
-                serde_json::to_value(failed.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
-            let message = failed.message.clone();
-            return self.report(Report::StartFailed { cause: cause.unwrap_or_default(), message }).await;
+    }
+
+    async fn ended(&self, record: ExitRecord) {
+        if let Some(failed) = record.start_failed {
+            return self.start_failed(failed.kind, failed.message).await;
         }
+        self.remove_group();
         let path = PathBuf::from(&self.directory).join("output");
         let tail = tokio::task::spawn_blocking(move || tail::of(&path)).await.ok().flatten();
         self.inner.hub.wake(&Key::Output(self.task));
@@ -225,6 +283,7 @@ impl Attempt {
             exit: Exit { code: record.code, signal: record.signal },
             output_bytes: record.output_bytes,
             output_truncated: record.output_truncated,
+            output_error: record.output_error.map(Into::into),
             tail,
             oom: record.oom,
         }))

@@ -43,6 +43,12 @@ impl Delegated {
         Some(delegated)
     }
 
+    /// One at a path of a test.
+    #[cfg(test)]
+    pub(super) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
     /// Lets agents have limits. Only from a leaf: a group that hands controllers down takes no process, and a service
     /// manager that would start the next daemon in it (systemd before 254) could not.
     fn hand_down(&self) {

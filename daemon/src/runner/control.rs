@@ -1,28 +1,20 @@
 //! The control connection to a shim: commands go out, facts come in.
-//!
-//! What has to hold for good (a stop, a terminal's size) is noted before it is sent, and said again after each hello:
-//! a connection may break between the two.
 
 use std::time::Duration;
 
 use ccagent_core::input::Report;
-use ccagent_proto::Millis;
 use ccagent_proto::task::Exit;
 use ccagent_shim::files;
-use ccagent_shim::tree::Process;
-use ccagent_shim::wire::{DaemonLine, ExitRecord, ShimLine, State};
-use futures_util::{SinkExt, StreamExt};
+use ccagent_shim::wire::{DaemonLine, ExitRecord, OutputState, ShimLine, State};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
-use tokio_util::codec::{Framed, LinesCodec};
 
+use super::Orders;
 use super::attempt::Attempt;
+use super::lines::Lines;
 use super::silence::Silence;
-use super::{Command, Orders, look};
 use crate::hub::Key;
 
-/// Bytes of a control line at most.
-const LINE_MOST: usize = 1 << 20;
 /// Output is reported to the core at most so often (OF-05).
 const OUTPUT_EVERY: Duration = Duration::from_millis(100);
 
@@ -34,96 +26,59 @@ pub(super) enum Close {
     Broken,
 }
 
-/// What a shim is to be told on every connection.
-#[derive(Debug, Default)]
-pub(super) struct Lasting {
-    stop: Option<Millis>,
-    size: Option<(u16, u16)>,
-}
-
-impl Lasting {
-    /// Notes a command; of several stops the one with the smallest grace.
-    pub(super) fn note(&mut self, command: &Command) {
-        match *command {
-            Command::Stop(grace) => self.stop = Some(self.stop.map_or(grace, |known| known.min(grace))),
-            Command::Resize(cols, rows) => self.size = Some((cols, rows)),
-        }
-    }
-
-    /// What to say after a hello. Whether the shim has heard it before is not asked: another stop changes nothing
-    /// but an earlier deadline, and a kill may be missing where the stop before it is known.
-    fn lines(&self) -> impl Iterator<Item = DaemonLine> {
-        let size = self.size.map(|(cols, rows)| Command::Resize(cols, rows));
-        size.into_iter().chain(self.stop.map(Command::Stop)).map(|command| line(&command))
-    }
-}
-
 impl Attempt {
-    pub(super) async fn connect(&self) -> std::io::Result<Lines> {
-        let stream = files::connect_control(&self.dir())?;
-        stream.set_nonblocking(true)?;
-        let stream = UnixStream::from_std(stream)?;
-        let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_MOST));
-        say(&mut lines, &DaemonLine::Hello { token: self.control.to_string() }).await?;
+    /// A connection to the shim that says hello.
+    pub(super) fn connect(&self) -> std::io::Result<Lines> {
+        let shim = self.shim.ok_or(std::io::ErrorKind::NotFound)?;
+        let stream = files::connect_control(&self.dir(), shim)?;
+        let mut lines = Lines::new(UnixStream::from_std(stream)?);
+        lines.say(DaemonLine::Hello { token: self.control.to_string() });
         Ok(lines)
     }
 
     pub(super) async fn serve(&mut self, mut lines: Lines, orders: &mut Orders) -> Close {
         let (mut output, mut silence) = (Output::default(), Silence::default());
         loop {
-            let done = tokio::select! {
-                line = lines.next() => {
-                    let Some(Ok(line)) = line else { return Close::Broken };
-                    match serde_json::from_str::<ShimLine>(&line) {
-                        Ok(ShimLine::Exited(record)) => return Close::Exited(record),
-                        Ok(line) => self.hear(line, &mut lines, &mut output).await,
-                        Err(error) => {
-                            tracing::warn!(task = %self.task, %error, "the shim said something odd");
-                            Ok(())
-                        }
+            let owes = self.lasting.owes() || !self.input.is_idle() || lines.owes();
+            tokio::select! {
+                line = lines.next() => match line {
+                    None => return Close::Broken,
+                    Some(Ok(ShimLine::Exited(record))) => return Close::Exited(record),
+                    Some(Ok(line)) => self.hear(line, &mut lines, &mut output).await,
+                    Some(Err(error)) => {
+                        tracing::warn!(task = %self.task, %error, "the shim said something odd");
                     }
-                }
+                },
                 Some(command) = orders.commands.recv() => {
-                    self.lasting.note(&command);
-                    say(&mut lines, &line(&command)).await
+                    self.lasting.note(command);
+                    self.say_lasting(&mut lines);
                 }
-                Some(write) = orders.writes.recv(), if self.input.is_idle() => {
-                    self.input.begin(write);
-                    Ok(())
-                }
-                () = silence.due(self.lasting.stop.is_some() || !self.input.is_idle()) => {
-                    let shim = look::named(&self.dir()).map(|(pid, start_time)| Process { pid, start_time });
-                    silence.look(shim, self.lasting.stop.is_some());
-                    Ok(())
-                }
-                () = output.due() => {
-                    self.report(output.take()).await;
-                    Ok(())
-                }
-            };
-            if done.is_err() || self.feed(&mut lines).await.is_err() {
-                return Close::Broken;
+                Some(write) = orders.writes.recv(), if self.input.is_idle() => self.input.begin(write),
+                () = silence.due(owes) => silence.look(self.shim, self.lasting.is_stop_asked()),
+                () = output.due() => self.report(output.take()).await,
+            }
+            if let Some(piece) = self.input.next() {
+                lines.say(piece);
             }
         }
     }
 
-    /// Sends the next piece of input, where there is one.
-    async fn feed(&mut self, lines: &mut Lines) -> std::io::Result<()> {
-        match self.input.next() {
-            Some(piece) => say(lines, &piece).await,
-            None => Ok(()),
+    fn say_lasting(&self, lines: &mut Lines) {
+        for line in self.lasting.lines() {
+            lines.say(line);
         }
     }
 
-    async fn hear(&mut self, line: ShimLine, lines: &mut Lines, output: &mut Output) -> std::io::Result<()> {
+    async fn hear(&mut self, line: ShimLine, lines: &mut Lines, output: &mut Output) {
         match line {
-            ShimLine::State(state) => return self.greeted(&state, lines, output).await,
-            ShimLine::Output { bytes } => {
+            ShimLine::State(state) => self.greeted(state, lines, output).await,
+            ShimLine::Output(state) => {
                 self.inner.hub.wake(&Key::Output(self.task));
-                output.grew(bytes);
-                return say(lines, &DaemonLine::OutputAck {}).await;
+                output.changed(state);
+                lines.say(DaemonLine::OutputAck {});
             }
             ShimLine::StdinDone { seq, error } => self.input.settled(self.task, seq, error),
+            ShimLine::Resized { cols, rows, error } => self.lasting.resized(self.task, (cols, rows), error),
             ShimLine::LeaderExited { code, signal, remaining } => {
                 let remaining = u32::try_from(remaining).unwrap_or(u32::MAX);
                 self.report(Report::LeaderEnded { exit: Exit { code, signal }, remaining }).await;
@@ -131,59 +86,36 @@ impl Attempt {
             ShimLine::Refused { reason } => tracing::warn!(task = %self.task, reason, "the shim refused us"),
             ShimLine::Exited(_) => {}
         }
-        Ok(())
     }
 
-    async fn greeted(
-        &mut self,
-        state: &State,
-        lines: &mut Lines,
-        output: &mut Output,
-    ) -> std::io::Result<()> {
-        for line in self.lasting.lines() {
-            say(lines, &line).await?;
-        }
-        self.input.greeted(state);
-        output.truncated = state.output_truncated;
-        if state.output_bytes > 0 {
-            output.grew(state.output_bytes);
+    async fn greeted(&mut self, state: State, lines: &mut Lines, output: &mut Output) {
+        self.say_lasting(lines);
+        self.input.greeted(&state);
+        if state.output.bytes > 0 {
+            output.changed(state.output);
         }
         if let Some(end) = state.leader_exited {
             let exit = Exit { code: end.code, signal: end.signal };
             let remaining = u32::try_from(state.descendants).unwrap_or(u32::MAX);
             self.report(Report::LeaderEnded { exit, remaining }).await;
         }
-        Ok(())
-    }
-}
-
-type Lines = Framed<UnixStream, LinesCodec>;
-
-async fn say(lines: &mut Lines, line: &DaemonLine) -> std::io::Result<()> {
-    let text = serde_json::to_string(line)?;
-    lines.send(text).await.map_err(std::io::Error::other)
-}
-
-fn line(command: &Command) -> DaemonLine {
-    match *command {
-        Command::Stop(0) => DaemonLine::Kill {},
-        Command::Stop(grace_ms) => DaemonLine::Stop { grace_ms },
-        Command::Resize(cols, rows) => DaemonLine::Resize { cols, rows },
     }
 }
 
 /// Output that the core has not heard of yet.
 #[derive(Debug, Default)]
 struct Output {
-    bytes: u64,
-    truncated: bool,
+    state: OutputState,
     pending: bool,
     last: Option<Instant>,
 }
 
 impl Output {
-    fn grew(&mut self, bytes: u64) {
-        self.bytes = bytes;
+    fn changed(&mut self, state: OutputState) {
+        if let Some(error) = state.error.as_ref().filter(|_| self.state.error.is_none()) {
+            tracing::warn!(error, "an agent's output can't be written");
+        }
+        self.state = state;
         self.pending = true;
     }
 
@@ -200,29 +132,6 @@ impl Output {
     fn take(&mut self) -> Report {
         self.pending = false;
         self.last = Some(Instant::now());
-        Report::Output { bytes: self.bytes, truncated: self.truncated }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// D54, I4: over a broken connection no stop is lost, and a kill is not forgotten for the stop before it.
-    #[test]
-    fn the_hardest_stop_is_said_again_after_each_hello() {
-        let mut lasting = Lasting::default();
-        assert_eq!(lasting.lines().count(), 0);
-        for (command, said) in [
-            (Command::Stop(5000), DaemonLine::Stop { grace_ms: 5000 }),
-            (Command::Stop(9000), DaemonLine::Stop { grace_ms: 5000 }),
-            (Command::Stop(0), DaemonLine::Kill {}),
-            (Command::Stop(5000), DaemonLine::Kill {}),
-        ] {
-            lasting.note(&command);
-            assert_eq!(lasting.lines().collect::<Vec<_>>(), [said]);
-        }
-        lasting.note(&Command::Resize(80, 24));
-        assert_eq!(lasting.lines().next(), Some(DaemonLine::Resize { cols: 80, rows: 24 }));
+        Report::Output { bytes: self.state.bytes, truncated: self.state.truncated }
     }
 }

@@ -151,15 +151,11 @@ mod tests {
 
     fn state(stdin_seq: Option<u64>, stdin_waiting: Option<u64>) -> State {
         State {
-            pid: 2,
             leader_exited: None,
-            output_bytes: 0,
-            output_truncated: false,
-            output_error: None,
+            output: ccagent_shim::wire::OutputState::default(),
             descendants: 1,
             stdin_seq,
             stdin_waiting,
-            stopping: false,
         }
     }
 

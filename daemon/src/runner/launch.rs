@@ -10,11 +10,13 @@ use ccagent_core::table::Stored;
 use ccagent_core::task::Launch;
 use ccagent_proto::task::Stdin;
 use ccagent_shim::wire::{StartReply, StartSpec, StdinKind};
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
+use super::lasting::Lasting;
 use super::silence::{self, Silence};
-use super::{Inner, environment, files};
+use super::{Inner, Orders, environment, files};
 
 /// An answer of a shim is a line; more is not one.
 const REPLY_MOST: u64 = 64 << 10;
@@ -46,8 +48,14 @@ pub(super) fn attempt_dir(directory: &str, attempt: u32) -> PathBuf {
     Path::new(directory).join(format!("{ATTEMPT}{attempt}"))
 }
 
-/// Starts a shim and hears its answer.
-pub(super) async fn launch(inner: &Inner, start: &Start) -> Result<(Child, StartReply), LaunchError> {
+/// Starts a shim and hears its answer. A directory or a program may be on a disk that does not answer: when the grace
+/// of a stop is over, the shim is ended, and gives none.
+pub(super) async fn launch(
+    inner: &Inner,
+    start: &Start,
+    lasting: &mut Lasting,
+    orders: &mut Orders,
+) -> Result<(Child, StartReply), LaunchError> {
     let launch = record(inner, start).await?;
     let dir = attempt_dir(&start.directory, start.attempt);
     let failed = |what: String| move |source| LaunchError::Io { what, source };
@@ -64,24 +72,33 @@ pub(super) async fn launch(inner: &Inner, start: &Start) -> Result<(Child, Start
     let mut child = inner
         .spawn_shim(start.task, start.attempt, &mut command)
         .map_err(failed(format!("the shim {} could not be started", shim.display())))?;
-    let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(LaunchError::NoReply);
     };
-    stdin.write_all(&text).await.map_err(failed("the shim took no instructions".to_owned()))?;
-    drop(stdin);
-    let mut reply = Vec::new();
-    let pid = child.id();
-    let mut answer = (&mut stdout).take(REPLY_MOST);
-    let mut read = std::pin::pin!(answer.read_to_end(&mut reply));
+    let exchange = async {
+        stdin.write_all(&text).await.map_err(failed("the shim took no instructions".to_owned()))?;
+        drop(stdin);
+        let mut reply = Vec::new();
+        let read = stdout.take(REPLY_MOST).read_to_end(&mut reply).await;
+        read.map_err(failed("the shim's answer could not be read".to_owned()))?;
+        Ok(reply)
+    };
+    let mut exchange = std::pin::pin!(exchange);
+    // Not waited for yet, so the number is its own.
+    let shim = child.id().and_then(silence::process);
     let mut silence = Silence::default();
-    let read = loop {
+    let reply = loop {
         tokio::select! {
-            read = &mut read => break read,
+            reply = &mut exchange => break reply?,
             // An agent may stop its shim in its first moment.
-            () = silence.due(true) => silence.look(pid.and_then(silence::process), false),
+            () = silence.due(true) => silence.look(shim, lasting.is_stop_asked()),
+            Some(command) = orders.commands.recv() => lasting.note(command),
+            () = lasting.overdue() => if let Some(shim) = shim {
+                tracing::warn!(pid = shim.pid, "a shim whose program does not start is ended");
+                silence::signal(shim, Signal::KILL);
+            },
         }
     };
-    read.map_err(failed("the shim's answer could not be read".to_owned()))?;
     let reply = serde_json::from_slice(reply.trim_ascii()).map_err(|_| LaunchError::NoReply)?;
     Ok((child, reply))
 }

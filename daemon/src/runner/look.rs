@@ -1,9 +1,13 @@
 //! What the files of an attempt say: it ended, it runs, its shim is lost, or it never began.
+//!
+//! An agent can write to these files. So as long as the shim that they name lives, no record of an end is believed,
+//! and files that are gone are no proof that nothing ran.
 
 use std::path::Path;
 use std::time::Duration;
 
 use ccagent_shim::files;
+use ccagent_shim::tree::Process;
 use ccagent_shim::wire::ExitRecord;
 
 /// The first pause between two looks.
@@ -15,7 +19,7 @@ pub(super) const PAUSE_MOST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Look {
     /// Its shim lives.
-    Runs { shim: i32, pid: i32 },
+    Runs { shim: Process, pid: i32 },
     /// It does not run.
     Over(Over),
 }
@@ -29,21 +33,23 @@ pub(super) enum Over {
     Lost(String),
     /// The machine started anew since.
     OtherBoot,
-    /// No shim ever took it.
+    /// No shim ever took it, or its files are gone.
     NeverClaimed,
 }
 
 /// The process of the shim that the files name, unless it is gone for sure.
 pub(super) fn shim(dir: &Path) -> Option<u32> {
-    let (pid, start) = named(dir)?;
-    let gone = files::same_process(pid, start) == files::Liveness::Gone;
-    u32::try_from(pid).ok().filter(|_| !gone)
+    let shim = named(dir)?;
+    let gone = files::same_process(shim.pid, shim.start_time) == files::Liveness::Gone;
+    u32::try_from(shim.pid).ok().filter(|_| !gone)
 }
 
-/// The shim that the files name: its process id and start time.
-pub(super) fn named(dir: &Path) -> Option<(i32, u64)> {
+/// The shim that the files name.
+pub(super) fn named(dir: &Path) -> Option<Process> {
     let recorded = files::read_shim(dir).ok().flatten().map(|record| (record.shim_pid, record.shim_start));
-    recorded.or_else(|| files::read_claim(dir).ok().flatten().map(|claim| (claim.shim_pid, claim.shim_start)))
+    let named = recorded
+        .or_else(|| files::read_claim(dir).ok().flatten().map(|claim| (claim.shim_pid, claim.shim_start)));
+    named.map(|(pid, start_time)| Process { pid, start_time })
 }
 
 /// Whether a shim may supervise the attempt right now; what can't be told counts as one that does (I6).
@@ -51,28 +57,34 @@ pub(super) fn may_run(dir: &Path) -> bool {
     !matches!(once(dir), Some(Look::Over(_)))
 }
 
-/// One reading; `None` when it tells nothing for sure.
-fn once(dir: &Path) -> Option<Look> {
-    if let Ok(Some(record)) = files::read_exit(dir) {
-        return Some(Look::Over(Over::Ended(record)));
+/// How an attempt is over whose shim is gone.
+pub(super) fn after(dir: &Path) -> Over {
+    match files::read_exit(dir) {
+        Ok(Some(record)) => Over::Ended(record),
+        Ok(None) => Over::Lost("its shim was killed".to_owned()),
+        Err(error) => Over::Lost(format!("its exit record is bad: {error}")),
     }
-    let (shim, start, boot, pid) = match (files::read_shim(dir), files::read_claim(dir)) {
+}
+
+/// One reading; `None` when it tells nothing for sure.
+pub(super) fn once(dir: &Path) -> Option<Look> {
+    let (pid, start_time, boot, leader) = match (files::read_shim(dir), files::read_claim(dir)) {
         (Ok(Some(record)), _) => (record.shim_pid, record.shim_start, record.boot_id, record.pid),
-        (Ok(None), Ok(Some(claim))) => (claim.shim_pid, claim.shim_start, claim.boot_id, None),
+        (Ok(None) | Err(_), Ok(Some(claim))) => (claim.shim_pid, claim.shim_start, claim.boot_id, None),
         (Ok(None), Ok(None)) => return Some(Look::Over(Over::NeverClaimed)),
-        (Err(_), _) | (_, Err(_)) => return None,
+        (Err(_), Ok(None)) | (_, Err(_)) => return None,
     };
     if files::boot_id().is_ok_and(|now| now != boot) {
-        return Some(Look::Over(Over::OtherBoot));
-    }
-    match (files::same_process(shim, start), pid) {
-        (files::Liveness::Alive, Some(pid)) => Some(Look::Runs { shim, pid }),
-        (files::Liveness::Gone, _) => Some(Look::Over(match files::read_exit(dir) {
-            // It wrote its record and ended between the two looks.
+        return Some(Look::Over(match files::read_exit(dir) {
             Ok(Some(record)) => Over::Ended(record),
-            Ok(None) => Over::Lost("its shim was killed".to_owned()),
-            Err(error) => Over::Lost(format!("its exit record is bad: {error}")),
-        })),
+            Ok(None) | Err(_) => Over::OtherBoot,
+        }));
+    }
+    match (files::same_process(pid, start_time), leader) {
+        (files::Liveness::Alive, Some(pid_of_leader)) => {
+            Some(Look::Runs { shim: Process { pid, start_time }, pid: pid_of_leader })
+        }
+        (files::Liveness::Gone, _) => Some(Look::Over(after(dir))),
         (files::Liveness::Alive | files::Liveness::Unknown, _) => None,
     }
 }
@@ -90,5 +102,34 @@ pub(super) async fn at(dir: &Path) -> Look {
         if pause == PAUSE_MOST {
             tracing::warn!(dir = %dir.display(), "it can't be told whether this attempt runs");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I3, I6: an exit record that anybody could have written is no end as long as the shim lives.
+    #[test]
+    fn no_end_is_believed_while_the_shim_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = ccagent_shim::tree::stat::read(std::process::id().cast_signed()).unwrap().unwrap();
+        let boot = files::boot_id().unwrap();
+        let write = |name: &str, text: String| std::fs::write(dir.path().join(name), text).unwrap();
+        let forged = "{\"version\":1,\"code\":0,\"endedAt\":1,\"outputBytes\":0,\"outputTruncated\":false,\
+             \"stopped\":false,\"forced\":false,\"oom\":false}";
+        write(files::EXIT, forged.to_owned());
+        assert!(matches!(once(dir.path()), Some(Look::Over(Over::NeverClaimed))));
+        let claim = |start| {
+            let pid = own.pid;
+            format!("{{\"version\":1,\"shimPid\":{pid},\"shimStart\":{start},\"bootId\":\"{boot}\"}}")
+        };
+        write(files::CLAIM, claim(own.start_time));
+        assert!(once(dir.path()).is_none());
+        assert!(may_run(dir.path()));
+        write(files::SHIM, "no record".to_owned());
+        assert!(once(dir.path()).is_none());
+        write(files::CLAIM, claim(own.start_time + 1));
+        assert!(matches!(once(dir.path()), Some(Look::Over(Over::Ended(_)))));
     }
 }

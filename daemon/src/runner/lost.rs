@@ -6,13 +6,18 @@
 //!    ├────▶ not known ─▶ a pause, a warning ─▶ search …        (unreadable is not empty, I6)
 //!    └────▶ none ─▶ report
 //! ```
+//!
+//! A process that can't be read counts only where it can be of the attempt by its line of parents, and only for a
+//! while: it may be the user's own, and live for months. Then it is named in the report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccagent_core::input::Report;
+use ccagent_shim::files;
+use ccagent_shim::tree::stat::{self, Stat};
 use ccagent_shim::tree::{self, Process};
 use futures_util::future::join_all;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -27,12 +32,18 @@ use super::{Inner, look};
 const END_MOST: Duration = Duration::from_secs(10);
 /// The longest pause between two searches that came to nothing.
 const PAUSE_MOST: Duration = Duration::from_mins(1);
+/// Searches in a row that find nothing but what can't be read; with their pauses they take some seconds.
+const UNREADABLE_MOST: u32 = 7;
+/// Parents that are gone through, so that nonsense comes to an end.
+const LINE_MOST: usize = 4096;
 
 /// Where processes of a lost attempt are looked for.
 struct Trail {
     inner: Arc<Inner>,
     task: String,
-    token: Box<str>,
+    /// The hashes of its token: the one that we know, and the one that its shim wrote down. A restored store may have
+    /// another than the shim was started with.
+    hashes: Vec<String>,
     /// Start of its shim: nothing of it is older.
     since: u64,
 }
@@ -44,15 +55,30 @@ struct Remains {
     found: BTreeSet<Process>,
     /// Processes that may be of it: they can't be read.
     unknown: BTreeSet<Process>,
+    /// Whether its cgroup has members.
+    populated: bool,
+}
+
+impl Remains {
+    fn are_unreadable_alone(&self) -> bool {
+        self.found.is_empty() && !self.populated
+    }
 }
 
 /// Ends what is left of an attempt, then reports it; not before nothing is left for sure.
 pub(super) async fn end(attempt: &Attempt, message: &str) {
     let mut pause = look::PAUSE;
     let mut last = Remains::default();
-    loop {
-        match round(attempt).await {
-            Ok(None) => break,
+    let mut unreadable = 0;
+    let left = loop {
+        let round = round(attempt).await;
+        unreadable = match &round {
+            Ok(Some(remains)) if remains.are_unreadable_alone() => unreadable + 1,
+            Ok(_) | Err(_) => 0,
+        };
+        match round {
+            Ok(None) => break None,
+            Ok(Some(remains)) if unreadable == UNREADABLE_MOST => break Some(remains.unknown),
             Ok(Some(remains)) if remains != last && remains.unknown.is_empty() => {
                 pause = look::PAUSE;
                 last = remains;
@@ -68,11 +94,22 @@ pub(super) async fn end(attempt: &Attempt, message: &str) {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MOST);
-    }
-    if let Some(delegated) = &attempt.inner.settings.cgroup {
-        delegated.remove(attempt.task, attempt.number);
-    }
-    attempt.report(Report::ShimLost { message: format!("{message}; its processes were ended") }).await;
+    };
+    attempt.remove_group();
+    let left = left.map_or_else(String::new, |left| {
+        let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
+        tracing::warn!(task = %attempt.task, ?pids, "processes that can't be read may be of a lost agent");
+        format!("; whether {} belong to it can't be told", pids.join(", "))
+    });
+    attempt.report(Report::ShimLost { message: format!("{message}; its processes were ended{left}") }).await;
+}
+
+/// Whether processes of an attempt live of which nothing is on record; what can't be told counts as some.
+pub(super) async fn left_traces(attempt: &Attempt) -> bool {
+    let trail = Trail::of(attempt);
+    let searched = tokio::task::spawn_blocking(move || tree::find_marked(&trail.task, &trail.hashes)).await;
+    let marked = searched.map_err(io::Error::other).and_then(|marked| marked);
+    marked.map_or(true, |marked| !marked.found.is_empty()) || is_populated(attempt).unwrap_or(true)
 }
 
 /// Kills what a search finds and waits for its end; `None` when there was nothing, and nothing was hidden.
@@ -81,12 +118,7 @@ async fn round(attempt: &Attempt) -> io::Result<Option<Remains>> {
     if let Some(delegated) = delegated {
         delegated.kill(attempt.task, attempt.number);
     }
-    let trail = Trail {
-        inner: attempt.inner.clone(),
-        task: attempt.task.to_string(),
-        token: attempt.control.clone(),
-        since: look::named(&attempt.dir()).map_or(0, |(_, start)| start),
-    };
+    let trail = Trail::of(attempt);
     // All of /proc is read for it: not on the thread that serves.
     let searched = tokio::task::spawn_blocking(move || {
         let remains = trail.search()?;
@@ -100,33 +132,71 @@ async fn round(attempt: &Attempt) -> io::Result<Option<Remains>> {
         }
         io::Result::Ok(remains)
     });
-    let remains = searched.await.map_err(io::Error::other)??;
-    join_all(remains.found.iter().map(|process| gone(process.pid, process.start_time))).await;
-    let populated = match delegated {
-        Some(delegated) => delegated.is_populated(attempt.task, attempt.number)?,
-        None => false,
-    };
-    Ok((populated || remains != Remains::default()).then_some(remains))
+    let mut remains = searched.await.map_err(io::Error::other)??;
+    join_all(remains.found.iter().map(|process| tokio::time::timeout(END_MOST, gone(*process)))).await;
+    remains.populated = is_populated(attempt)?;
+    Ok((remains != Remains::default()).then_some(remains))
+}
+
+fn is_populated(attempt: &Attempt) -> io::Result<bool> {
+    let delegated = attempt.inner.settings.cgroup.as_ref();
+    delegated.map_or(Ok(false), |delegated| delegated.is_populated(attempt.task, attempt.number))
 }
 
 impl Trail {
+    fn of(attempt: &Attempt) -> Self {
+        let dir = attempt.dir();
+        let recorded = files::read_shim(&dir).ok().flatten().map(|record| record.token_hash);
+        Self {
+            inner: attempt.inner.clone(),
+            task: attempt.task.to_string(),
+            hashes: std::iter::once(files::token_hash(&attempt.control)).chain(recorded).collect(),
+            since: attempt.shim.or_else(|| look::named(&dir)).map_or(0, |shim| shim.start_time),
+        }
+    }
+
     /// Processes that carry the attempt's marks, orphans that came to us because the shim that should have got them
     /// is gone, and all that descend from either.
     fn search(&self) -> io::Result<Remains> {
-        let marked = tree::find_marked(&self.task, &self.token)?;
+        let marked = tree::find_marked(&self.task, &self.hashes)?;
         let mut found: BTreeSet<Process> = marked.found.into_iter().collect();
         found.extend(tree::with_descendants(&orphans(&self.inner)?)?);
-        let unknown: BTreeSet<Process> =
-            marked.unreadable.into_iter().filter(|process| process.start_time >= self.since).collect();
-        if unknown.is_empty() {
-            return Ok(Remains { found, unknown });
+        if marked.unreadable.is_empty() {
+            return Ok(Remains { found, ..Remains::default() });
         }
+        let all: HashMap<i32, Stat> = stat::every()?.into_iter().map(|stat| (stat.pid, stat)).collect();
+        let adopters = adopters(&all);
+        let unknown: BTreeSet<Process> = marked
+            .unreadable
+            .into_iter()
+            .filter(|process| {
+                all.get(&process.pid).is_some_and(|stat| may_be_left(stat, &all, self.since, &adopters))
+            })
+            .collect();
         // What is below a living shim is that one's.
         let shims: Vec<i32> = self.inner.shims().into_iter().map(u32::cast_signed).collect();
         let others: BTreeSet<Process> = tree::with_descendants(&shims)?.into_iter().collect();
         let unknown = unknown.difference(&others).filter(|process| !found.contains(process)).copied();
-        Ok(Remains { unknown: unknown.collect(), found })
+        Ok(Remains { unknown: unknown.collect(), found, populated: false })
     }
+}
+
+/// Who gets the orphans of a killed shim: this daemon, init, or the user's service manager.
+fn adopters(all: &HashMap<i32, Stat>) -> BTreeSet<i32> {
+    let is_manager = |pid: i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "systemd")
+    };
+    let managers = all.values().filter(|stat| stat.parent == 1 && is_manager(stat.pid)).map(|stat| stat.pid);
+    managers.chain([1, std::process::id().cast_signed()]).collect()
+}
+
+/// Whether a process may be of a tree whose shim started then: its line of parents leads to who gets orphans, and
+/// nothing in it is older than the shim.
+fn may_be_left(process: &Stat, all: &HashMap<i32, Stat>, since: u64, adopters: &BTreeSet<i32>) -> bool {
+    let line = std::iter::successors(Some(process), |below| {
+        Some(below.parent).filter(|parent| !adopters.contains(parent)).and_then(|parent| all.get(&parent))
+    });
+    line.take(LINE_MOST).all(|stat| stat.start_time >= since)
 }
 
 /// The living children of ours that are no shim: the shim above them was killed, so they are a lost agent's. Those
@@ -148,18 +218,54 @@ fn orphans(inner: &Inner) -> io::Result<Vec<i32>> {
     Ok(living.into_iter().map(|child| child.pid).collect())
 }
 
-/// Returns when a process is gone, or after a bound.
-pub(super) async fn gone(pid: i32, start_time: u64) {
-    match tokio::time::timeout(END_MOST, ended(pid, start_time)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(pid, %error, "the end of a process can't be waited for"),
-        Err(_) => tracing::debug!(pid, "a process does not end"),
+/// Returns when a process has ended, and not before.
+pub(super) async fn gone(process: Process) {
+    while let Err(error) = ended(process).await {
+        tracing::warn!(pid = process.pid, %error, "the end of a process can't be waited for");
+        tokio::time::sleep(look::PAUSE_MOST).await;
     }
 }
 
-/// Returns when a process has ended; by a descriptor of the very process, since its number may be given again.
-pub(super) async fn ended(pid: i32, start_time: u64) -> io::Result<()> {
-    let Some(fd) = tree::open(Process { pid, start_time })? else { return Ok(()) };
+/// Waits by a descriptor of the very process, since its number may be given again.
+async fn ended(process: Process) -> io::Result<()> {
+    let Some(fd) = tree::open(process)? else { return Ok(()) };
     // The runtime's safe way to wait until a descriptor is readable; nothing is read.
     Receiver::from_owned_fd_unchecked(fd)?.readable().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I6, D52: what can't be read is doubtful where it can have come from the shim, and nowhere else: a login, an agent
+    /// of keys, a browser that somebody started from a program older than the shim is not waited for.
+    #[test]
+    fn only_what_can_come_from_the_shim_is_doubtful() {
+        let stat = |pid, parent, start_time| Stat { pid, parent, group: pid, start_time, ended: false };
+        let (daemon, manager, shell) = (10, 20, 30);
+        let all = [
+            stat(daemon, 1, 5),
+            stat(manager, 1, 1),
+            stat(shell, manager, 2),
+            stat(40, daemon, 200),
+            stat(41, 40, 201),
+            stat(42, manager, 200),
+            stat(43, 1, 200),
+            stat(50, shell, 200),
+            stat(51, 50, 201),
+            stat(52, daemon, 99),
+            stat(53, 52, 300),
+        ];
+        let all: HashMap<i32, Stat> = all.into_iter().map(|stat| (stat.pid, stat)).collect();
+        let adopters = BTreeSet::from([1, daemon, manager]);
+        let doubtful = |pid: &i32| may_be_left(&all[pid], &all, 100, &adopters);
+        assert!([40, 41, 42, 43].iter().all(doubtful));
+        assert!(![50, 51, 52, 53].iter().any(doubtful));
+        assert!(may_be_left(
+            &stat(60, 61, 200),
+            &HashMap::from([(61, stat(61, 60, 200)), (60, stat(60, 61, 200))]),
+            100,
+            &adopters
+        ));
+    }
 }

@@ -37,9 +37,14 @@ impl Silence {
         self.chances += 1;
         let signal = if ends && self.chances > CHANCES { Signal::KILL } else { Signal::CONT };
         tracing::warn!(pid = shim.pid, ?signal, "a shim was stopped by a signal");
-        if let Err(error) = tree::send(shim, signal) {
-            tracing::warn!(pid = shim.pid, %error, "the shim can't be signalled");
-        }
+        self::signal(shim, signal);
+    }
+}
+
+/// Sends a signal to a shim.
+pub(super) fn signal(shim: Process, signal: Signal) {
+    if let Err(error) = tree::send(shim, signal) {
+        tracing::warn!(pid = shim.pid, %error, "the shim can't be signalled");
     }
 }
 

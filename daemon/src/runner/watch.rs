@@ -1,12 +1,13 @@
 //! A panic in what supervises an attempt: seen and named, and the attempt is taken up again by its files, as after a
 //! restart of the daemon. A task whose future just vanished would run for ever.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+
+use crate::panic;
 
 /// The first pause before another try.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -20,18 +21,13 @@ pub(super) async fn over(first: BoxFuture<'static, ()>, mut again: impl FnMut() 
     // What a panic leaves half done is the attempt's own state, which goes with its future.
     while let Err(panic) = AssertUnwindSafe(running).catch_unwind().await {
         tracing::error!(
-            panic = said(&*panic),
+            panic = panic::text(&*panic),
             "the supervision of an attempt panicked; it is taken up again"
         );
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MOST);
         running = again();
     }
-}
-
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }
 
 #[cfg(test)]

@@ -267,7 +267,5 @@ fn remove_unfinished_snapshots(db: &Path) -> Result<(), OpenError> {
 }
 
 pub(super) fn panicked(dir: &Path, panic: &(dyn Any + Send)) -> StoreError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    StoreError::Panicked { dir: dir.to_path_buf(), message: text.into() }
+    StoreError::Panicked { dir: dir.to_path_buf(), message: crate::panic::text(panic).into() }
 }

@@ -38,7 +38,8 @@ async fn a_large_write_waits_and_has_no_holes() {
     let write = conn.ok("task.write", json!({ "taskId": id, "text": text, "eof": true }));
     let beside = async {
         let other = daemon.connect().await;
-        other.ok("task.resize", json!({ "taskId": id, "cols": 80, "rows": 24 })).await;
+        let size = json!({ "taskId": id, "cols": 80, "rows": 24 });
+        assert_eq!(other.kind("task.resize", size).await, Kind::InvalidParams);
         assert_eq!(other.task(&id).await["status"], "running");
         fs::write(&fifo, "go\n").unwrap();
     };

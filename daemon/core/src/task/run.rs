@@ -26,18 +26,26 @@ pub(crate) struct End {
     error: Option<Box<TaskError>>,
     exit: Option<Exit>,
     output: Option<(u64, bool)>,
+    output_error: Option<Box<str>>,
     tail: Option<Arc<str>>,
 }
 
 impl End {
     pub(crate) fn new(outcome: Outcome) -> Self {
-        Self { outcome, error: None, exit: None, output: None, tail: None }
+        Self { outcome, error: None, exit: None, output: None, output_error: None, tail: None }
     }
 
     /// The end that a parked task has had already.
     pub(crate) fn of_parked(row: &Row) -> Self {
         let State::Parked { outcome } = row.state else { return Self::new(Outcome::Failed) };
-        Self { outcome, error: row.error.clone(), exit: row.exit, output: None, tail: row.tail.clone() }
+        Self {
+            outcome,
+            error: row.error.clone(),
+            exit: row.exit,
+            output: None,
+            output_error: row.output_error.clone(),
+            tail: row.tail.clone(),
+        }
     }
 
     /// The same by a stop.
@@ -173,6 +181,7 @@ impl Core {
             error: error.map(Box::new),
             exit: Some(ended.exit),
             output: Some((ended.output_bytes, ended.output_truncated)),
+            output_error: ended.output_error,
             tail: ended.tail,
         };
         self.end_or_park(cx, id, end);
@@ -201,6 +210,7 @@ impl Core {
             row.state = State::Parked { outcome: end.outcome };
             row.active_at = now;
             (row.error, row.exit, row.tail) = (end.error, end.exit, end.tail);
+            row.output_error = end.output_error;
             if let Some((bytes, truncated)) = end.output {
                 (row.output_bytes, row.output_truncated) = (bytes, truncated);
             }
@@ -242,7 +252,7 @@ impl Core {
         self.live.output.remove(&id);
         let foreground = self.live.foreground.remove(&id).is_some();
         self.live.asked.remove(&id);
-        let End { outcome, error, exit, output, tail } = end;
+        let End { outcome, error, exit, output, output_error, tail } = end;
         let log_error = error.clone();
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
@@ -253,6 +263,7 @@ impl Core {
             row.waits.clear();
             row.active_at = now;
             row.tail = tail;
+            row.output_error = output_error;
             if let Some((bytes, truncated)) = output {
                 (row.output_bytes, row.output_truncated) = (bytes, truncated);
             }

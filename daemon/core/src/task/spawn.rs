@@ -299,6 +299,7 @@ impl Core {
             receives: params.receives.unwrap_or(Receives::Poll),
             output_bytes: 0,
             output_truncated: false,
+            output_error: None,
             tail: None,
             exit: None,
             error: None,

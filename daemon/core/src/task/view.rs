@@ -111,7 +111,13 @@ impl Row {
         ]);
         let partial = (outcome != Outcome::Completed && self.tail.is_some()).then_some(true);
         let text = self.tail.as_deref().unwrap_or_default().to_owned();
-        Some(TaskResult { text, partial, warnings: None, metadata })
+        let warnings = self
+            .output_error
+            .iter()
+            .map(|error| format!("its output could not be written: {error}"))
+            .collect();
+        let warnings = Some(warnings).filter(|warnings: &Vec<String>| !warnings.is_empty());
+        Some(TaskResult { text, partial, warnings, metadata })
     }
 }
 

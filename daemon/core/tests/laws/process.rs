@@ -211,5 +211,6 @@ fn end_of(told: bool, random: &Random) -> Ended {
         output_truncated: false,
         tail: random.sometimes(50, "the end of its output".into()),
         oom: random.percent(5),
+        output_error: random.sometimes(5, "no space".into()),
     }
 }

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use ccagent_shim::{
-    tree::send,
-    wire::{DaemonLine, ShimLine},
-};
-use rustix::process::Signal;
+use ccagent_shim::wire::{DaemonLine, ResizeError, ShimLine};
 
 use super::Supervisor;
 use crate::control::Seat;
@@ -17,8 +13,8 @@ impl Supervisor {
     pub(super) fn take_requests(&mut self, seat: Seat) {
         let incoming = self.control.read(seat);
         if incoming.greeted {
-            self.control.knows_output(self.sink.len());
             let state = self.state();
+            self.control.knows_output(state.output.clone());
             self.control.send(&ShimLine::State(state));
         }
         for request in incoming.requests {
@@ -34,22 +30,16 @@ impl Supervisor {
                 self.stop.ask(Duration::from_millis(grace_ms), self.cgroup.as_ref());
             }
             DaemonLine::Kill {} => self.stop.ask(Duration::ZERO, self.cgroup.as_ref()),
-            DaemonLine::Signal { signal } => self.signal_leader(signal),
             DaemonLine::Stdin { data, eof, seq } => self.take_stdin(&data, eof, seq),
             DaemonLine::Resize { cols, rows } => {
-                if let Some(terminal) = &self.terminal {
+                let error = match &self.terminal {
+                    None => Some(ResizeError::NoTerminal),
                     // A size that the kernel refuses leaves the old one.
-                    terminal.resize(cols, rows).ok();
-                }
+                    Some(terminal) => terminal.resize(cols, rows).err().map(|_| ResizeError::Refused),
+                };
+                self.control.send(&ShimLine::Resized { cols, rows, error });
             }
             DaemonLine::OutputAck {} => self.control.acknowledge_output(),
-        }
-    }
-
-    fn signal_leader(&mut self, number: i32) {
-        // A leader that ended meanwhile, or a number that is none, is the daemon's to see in what follows.
-        if let Some(signal) = Signal::from_named_raw(number).filter(|_| self.leader_end.is_none()) {
-            send(self.leader, signal).ok();
         }
     }
 

@@ -5,19 +5,15 @@
 
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt};
 
-use rustix::process::{Signal, getpgrp, getpid, getuid};
+use rustix::process::{getpgrp, getpid, getuid};
 
-use super::{Delivery, Process, below, send, stat};
-use crate::files::token_hash;
+use super::{Process, below, stat};
 
 /// The variable that holds the task's id in an agent's environment.
 pub const TASK_ID: &str = "CCAGENT_TASK_ID";
 /// The variable that holds the hash of the attempt's control token in an agent's environment: the daemon can make it
 /// again after a restart, and an agent can't go back from it to the token.
 pub const MARK: &str = "CCAGENT_SHIM";
-
-/// Rounds in which [`kill_marked`] looks for processes that were born meanwhile.
-const ROUNDS: usize = 64;
 
 /// What a search found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,14 +25,16 @@ pub struct Marked {
     pub unreadable: Vec<Process>,
 }
 
-/// Finds every living process of our uid that carries the marks of an attempt, and their descendants.
-pub fn find_marked(task_id: &str, token: &str) -> io::Result<Marked> {
-    let marks = [format!("{TASK_ID}={task_id}"), format!("{MARK}={}", token_hash(token))];
+/// Finds every living process of our uid that carries the marks of an attempt, and their descendants. Of an attempt
+/// more than one hash of its token may be known: a store that was restored has made another token.
+pub fn find_marked(task_id: &str, hashes: &[String]) -> io::Result<Marked> {
+    let task = format!("{TASK_ID}={task_id}");
+    let marks: Vec<String> = hashes.iter().map(|hash| format!("{MARK}={hash}")).collect();
     let all = stat::every()?;
     let mut marked = Marked::default();
     let mut roots = Vec::new();
     for stat in all.iter().filter(|stat| !stat.ended && is_signallable(stat)) {
-        match carries(stat.pid, &marks) {
+        match carries(stat.pid, &task, &marks) {
             Ok(true) => roots.push(*stat),
             Ok(false) => {}
             Err(_) => marked.unreadable.push(stat.process()),
@@ -50,41 +48,6 @@ pub fn find_marked(task_id: &str, token: &str) -> io::Result<Marked> {
     Ok(marked)
 }
 
-/// Sends TERM, and CONT for those that are stopped, to all marked processes and names them; the caller keeps the grace.
-pub fn terminate_marked(task_id: &str, token: &str) -> io::Result<Vec<Process>> {
-    let mut reached = Vec::new();
-    for process in find_marked(task_id, token)?.found {
-        if send(process, Signal::TERM)? == Delivery::Sent {
-            send(process, Signal::CONT)?;
-            reached.push(process);
-        }
-    }
-    Ok(reached)
-}
-
-/// Freezes and then kills all marked processes, those born meanwhile too, and names them.
-pub fn kill_marked(task_id: &str, token: &str) -> io::Result<Vec<Process>> {
-    let mut reached = BTreeSet::new();
-    for _ in 0..ROUNDS {
-        let fresh: Vec<Process> = find_marked(task_id, token)?
-            .found
-            .into_iter()
-            .filter(|process| !reached.contains(process))
-            .collect();
-        if fresh.is_empty() {
-            break;
-        }
-        for process in fresh {
-            send(process, Signal::STOP)?;
-            reached.insert(process);
-        }
-    }
-    for process in &reached {
-        send(*process, Signal::KILL)?;
-    }
-    Ok(reached.into_iter().collect())
-}
-
 fn is_signallable(stat: &stat::Stat) -> bool {
     stat.pid > 1
         && stat.pid != getpid().as_raw_nonzero().get()
@@ -93,7 +56,7 @@ fn is_signallable(stat: &stat::Stat) -> bool {
             .is_ok_and(|metadata| metadata.uid() == getuid().as_raw())
 }
 
-fn carries(pid: i32, marks: &[String; 2]) -> io::Result<bool> {
+fn carries(pid: i32, task: &str, marks: &[String]) -> io::Result<bool> {
     let environ = match fs::read(format!("/proc/{pid}/environ")) {
         Ok(environ) => environ,
         Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(3) => {
@@ -101,13 +64,15 @@ fn carries(pid: i32, marks: &[String; 2]) -> io::Result<bool> {
         }
         Err(error) => return Err(error),
     };
-    let has = |mark: &String| environ.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes());
-    Ok(marks.iter().all(has))
+    let has = |mark: &str| environ.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes());
+    Ok(has(task) && marks.iter().any(|mark| has(mark)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{files::token_hash, tree::send};
+    use rustix::process::Signal;
     use std::{
         io::{BufRead, BufReader},
         os::unix::process::CommandExt,
@@ -126,16 +91,23 @@ mod tests {
 
     /// D52, D49: the shim is gone, its agent's tree is not.
     #[test]
-    fn marked_processes_and_their_unmarked_children_are_killed() {
+    fn marked_processes_and_their_unmarked_children_are_found() {
         let token = format!("token-{}", getpid().as_raw_nonzero());
-        let mut ours = marked_shell("agent_a", &token);
-        let mut others = marked_shell("agent_a", "another-token");
-        let killed = kill_marked("agent_a", &token).unwrap();
-        assert!(killed.iter().any(|process| process.pid == ours.id().cast_signed()));
-        assert!(killed.len() >= 2, "{killed:?}");
-        assert!(!ours.wait().unwrap().success());
-        assert_eq!(others.try_wait().unwrap(), None);
-        kill_marked("agent_a", "another-token").unwrap();
-        others.wait().unwrap();
+        let (mut ours, mut others) =
+            (marked_shell("agent_a", &token), marked_shell("agent_a", "another-token"));
+        for (hashes, marked) in [
+            (vec![token_hash(&token)], &ours),
+            (vec![token_hash("unknown"), token_hash("another-token")], &others),
+        ] {
+            let found = find_marked("agent_a", &hashes).unwrap().found;
+            assert!(found.iter().any(|process| process.pid == marked.id().cast_signed()));
+            assert!(found.len() >= 2, "{found:?}");
+            assert_eq!(find_marked("agent_b", &hashes).unwrap().found, []);
+        }
+        let both = find_marked("agent_a", &[token_hash(&token), token_hash("another-token")]).unwrap();
+        for process in both.found {
+            send(process, Signal::KILL).unwrap();
+        }
+        assert!(!ours.wait().unwrap().success() && !others.wait().unwrap().success());
     }
 }

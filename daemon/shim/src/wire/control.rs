@@ -21,11 +21,6 @@ pub enum DaemonLine {
     },
     /// A stop without grace.
     Kill {},
-    /// One signal to the leader alone.
-    Signal {
-        /// Its number.
-        signal: i32,
-    },
     /// Bytes for the agent's stdin, answered by `stdinDone`.
     Stdin {
         /// The bytes in base64.
@@ -37,7 +32,7 @@ pub enum DaemonLine {
         /// The daemon's number for the answer.
         seq: u64,
     },
-    /// New size of the terminal.
+    /// New size of the terminal, answered by `resized`.
     Resize {
         /// Width.
         cols: u16,
@@ -60,7 +55,6 @@ impl DaemonLine {
             Self::Hello { .. } => "hello",
             Self::Stop { .. } => "stop",
             Self::Kill {} => "kill",
-            Self::Signal { .. } => "signal",
             Self::Stdin { .. } => "stdin",
             Self::Resize { .. } => "resize",
             Self::OutputAck {} => "outputAck",
@@ -81,11 +75,8 @@ impl std::fmt::Debug for DaemonLine {
 pub enum ShimLine {
     /// Where things stand, right after a hello.
     State(State),
-    /// The output file has grown; the next of these waits for `outputAck`.
-    Output {
-        /// Size of the output file.
-        bytes: u64,
-    },
+    /// The output file has grown, or takes no more; the next of these waits for `outputAck`.
+    Output(OutputState),
     /// A `stdin` request is settled.
     StdinDone {
         /// The number of the request.
@@ -93,6 +84,16 @@ pub enum ShimLine {
         /// Present when its bytes did not all reach the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<StdinError>,
+    },
+    /// A `resize` request is settled.
+    Resized {
+        /// Width.
+        cols: u16,
+        /// Height.
+        rows: u16,
+        /// Present when the size is not that of a terminal of the agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ResizeError>,
     },
     /// The leader ended while others of its tree go on.
     LeaderExited {
@@ -118,18 +119,11 @@ pub enum ShimLine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// Process id of the leader, alive or not.
-    pub pid: i32,
     /// How the leader ended, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader_exited: Option<LeaderEnd>,
-    /// Size of the output file.
-    pub output_bytes: u64,
-    /// Whether output was dropped.
-    pub output_truncated: bool,
-    /// Why the output file could not be written, when it could not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_error: Option<String>,
+    /// The output file.
+    pub output: OutputState,
     /// Living processes of the tree, the leader included.
     pub descendants: usize,
     /// The last `stdin` request that was written in full.
@@ -138,8 +132,29 @@ pub struct State {
     /// The last `stdin` request that was taken and still waits for the agent to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_waiting: Option<u64>,
-    /// Whether a stop was asked for.
-    pub stopping: bool,
+}
+
+/// What there is to say of the output file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputState {
+    /// Its size.
+    pub bytes: u64,
+    /// Whether output was dropped.
+    pub truncated: bool,
+    /// Why it could not be written, when it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Why a terminal has no new size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResizeError {
+    /// The agent has no terminal.
+    NoTerminal,
+    /// The system refused the size.
+    Refused,
 }
 
 /// Why bytes did not reach the agent.

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use ccagent_shim::{
     files,
-    wire::{DaemonLine, ShimLine, StdinKind},
+    wire::{DaemonLine, ResizeError, ShimLine, StdinKind},
 };
 
 use crate::harness::Lab;
@@ -25,7 +25,7 @@ fn a_client_may_vanish_and_come_back() {
         drop(running.client());
     }
     let (mut client, state) = running.client();
-    assert_eq!((state.pid, state.descendants, state.leader_exited), (running.leader.pid, 1, None));
+    assert_eq!((state.descendants, state.leader_exited), (1, None));
     client.send(&DaemonLine::stdin(b"x\n", false, 1));
     assert_eq!(running.wait().code, Some(1));
     assert_eq!(lab.output(), "ready\ngot x\n");
@@ -121,4 +121,21 @@ fn socket_and_files_are_for_us_alone() {
         std::fs::read_dir(&lab.spec.dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, [files::CLAIM, files::EXIT, files::SHIM]);
+}
+
+/// CD-03, I2: whoever sets a size hears whether there is a terminal that has it now.
+#[test]
+fn a_new_size_is_answered() {
+    for (stdin, error) in [(StdinKind::Pipe, Some(ResizeError::NoTerminal)), (StdinKind::Pty, None)] {
+        let mut lab = Lab::sh("read line; stty size");
+        lab.spec.stdin = stdin;
+        let running = lab.start();
+        let (mut client, _) = running.client();
+        client.send(&DaemonLine::Resize { cols: 99, rows: 33 });
+        assert_eq!(client.next_fact(), Some(ShimLine::Resized { cols: 99, rows: 33, error }));
+        client.send(&DaemonLine::stdin(b"\n", false, 1));
+        client.exited();
+        running.wait();
+        assert_eq!(lab.output().contains("33 99"), error.is_none());
+    }
 }

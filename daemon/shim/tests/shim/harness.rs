@@ -92,6 +92,25 @@ impl Lab {
         reply
     }
 
+    /// The living processes of the agent that carry its marks, and those below them.
+    pub(crate) fn marked(&self) -> Vec<tree::Process> {
+        let hashes = [files::token_hash(&self.spec.token)];
+        tree::find_marked(&self.spec.task_id, &hashes).unwrap().found
+    }
+
+    /// Kills them until there is none.
+    pub(crate) fn kill_marked(&self) {
+        loop {
+            let marked = self.marked();
+            if marked.is_empty() {
+                return;
+            }
+            for process in marked {
+                tree::send(process, rustix::process::Signal::KILL).ok();
+            }
+        }
+    }
+
     pub(crate) fn exit_record(&self) -> ExitRecord {
         files::read_exit(&self.spec.dir).unwrap().expect("an exit record")
     }
@@ -114,7 +133,9 @@ pub(crate) struct Running<'a> {
 impl Running<'_> {
     /// A connection that has not said hello.
     pub(crate) fn connect(&self) -> Client {
-        let stream = files::connect_control(&self.lab.spec.dir).unwrap();
+        let shim = tree::stat::read(self.shim.id().cast_signed()).unwrap().unwrap().process();
+        let stream = files::connect_control(&self.lab.spec.dir, shim).unwrap();
+        stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Client { lines: BufReader::new(stream) }
@@ -150,7 +171,7 @@ impl Drop for Running<'_> {
             self.shim.kill().ok();
             self.shim.wait().ok();
         }
-        tree::kill_marked(&self.lab.spec.task_id, &self.lab.spec.token).ok();
+        self.lab.kill_marked();
     }
 }
 
@@ -192,7 +213,7 @@ impl Client {
     pub(crate) fn next_fact(&mut self) -> Option<ShimLine> {
         loop {
             match self.next() {
-                Some(ShimLine::Output { .. }) => self.acknowledge(),
+                Some(ShimLine::Output(_)) => self.acknowledge(),
                 other => return other,
             }
         }
@@ -213,7 +234,7 @@ impl Client {
     pub(crate) fn await_output(&mut self, lab: &Lab, text: &str) {
         while !lab.output().contains(text) {
             match self.next() {
-                Some(ShimLine::Output { .. }) => self.acknowledge(),
+                Some(ShimLine::Output(_)) => self.acknowledge(),
                 Some(_) => {}
                 None => panic!("the end before {text:?}"),
             }

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use ccagent_shim::index::{Index, Stream};
-use ccagent_shim::wire::{DaemonLine, ShimLine, StdinKind};
+use ccagent_shim::wire::{DaemonLine, OutputState, ShimLine, State, StdinKind};
 use ccagent_tests::skip;
 
-use crate::harness::Lab;
+use crate::harness::{Lab, Running};
 
 /// A disk of this size below the lab, to be unmounted; none where we may not mount.
 fn small_disk(lab: &Lab, size: &CStr) -> Option<PathBuf> {
@@ -165,15 +165,54 @@ fn output_is_announced_once_until_it_is_acknowledged() {
     lab.spec.stdin = StdinKind::Pipe;
     let running = lab.start();
     let (mut client, state) = running.client();
-    assert_eq!(state.output_bytes, 0);
+    assert_eq!(state.output.bytes, 0);
     client.send(&DaemonLine::stdin(b"\n", false, 1));
     let mut lines = [client.next(), client.next()];
-    lines.sort_by_key(|line| matches!(line, Some(ShimLine::Output { .. })));
+    lines.sort_by_key(|line| matches!(line, Some(ShimLine::Output(_))));
     assert!(matches!(lines[0], Some(ShimLine::StdinDone { seq: 1, error: None })));
-    assert!(matches!(lines[1], Some(ShimLine::Output { bytes: 2 })));
+    assert!(matches!(lines[1], Some(ShimLine::Output(OutputState { bytes: 2, .. }))));
     // Not acknowledged: the next line is the answer and no second announcement, however long "2" has been printed.
     client.send(&DaemonLine::stdin(b"\n", false, 2));
     assert!(matches!(client.next(), Some(ShimLine::StdinDone { seq: 2, error: None })));
     client.send(&DaemonLine::OutputAck {});
-    assert!(matches!(client.next(), Some(ShimLine::Output { bytes: 4 })));
+    assert!(matches!(client.next(), Some(ShimLine::Output(OutputState { bytes: 4, .. }))));
+}
+
+/// What the output has come to once some of it is dropped, as an agent's client is told.
+fn truncated(running: &Running<'_>) -> OutputState {
+    let (mut client, State { mut output, .. }) = running.client();
+    while !output.truncated {
+        match client.next() {
+            Some(ShimLine::Output(now)) => output = now,
+            other => panic!("{other:?}"),
+        }
+        client.send(&DaemonLine::OutputAck {});
+    }
+    output
+}
+
+/// OF-06, C46: that output is dropped, and why it is, is announced while the agent runs.
+#[test]
+fn dropped_output_is_announced_while_the_agent_runs() {
+    let script = "read x; head -c 3000000 /dev/zero; read x";
+    let mut lab = Lab::sh(script);
+    lab.spec.stdin = StdinKind::Pipe;
+    lab.spec.max_output_bytes = 4;
+    let running = lab.start();
+    running.client().0.send(&DaemonLine::stdin(b"\n", false, 1));
+    assert_eq!(truncated(&running).error, None);
+    drop(running);
+    let mut lab = Lab::sh(script);
+    let Some(small) = small_disk(&lab, c"size=1m") else {
+        return skip("a small disk can't be mounted here");
+    };
+    lab.spec.stdin = StdinKind::Pipe;
+    lab.spec.output_file = small.join("output");
+    let running = lab.start();
+    running.client().0.send(&DaemonLine::stdin(b"\n", false, 1));
+    let output = truncated(&running);
+    running.client().0.send(&DaemonLine::Kill {});
+    running.wait();
+    rustix::mount::unmount(&small, rustix::mount::UnmountFlags::empty()).expect("nobody holds the file");
+    assert!(output.error.is_some_and(|error| error.contains("space")));
 }

@@ -262,9 +262,10 @@ fn the_tree_of_a_killed_shim_can_be_found_and_ended() {
     running.shim.kill().unwrap();
     running.shim.wait().unwrap();
     let leader = tree::open(running.leader).unwrap().expect("the leader lives on");
-    let killed = tree::kill_marked(&lab.spec.task_id, &lab.spec.token).unwrap();
-    assert!(killed.len() >= 3, "{killed:?}");
+    let found = lab.marked();
+    assert!(found.len() >= 3, "{found:?}");
+    lab.kill_marked();
     let mut fds = [rustix::event::PollFd::new(&leader, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut fds, None).unwrap();
-    assert_eq!(tree::find_marked(&lab.spec.task_id, "another").unwrap().found, []);
+    assert_eq!(lab.marked(), []);
 }

@@ -8,7 +8,7 @@ use ccagent_shim::{
     wire::{DaemonLine, LeaderEnd, ShimLine, StdinKind},
 };
 use ccagent_tests::skip::skip_anywhere;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::harness::Lab;
 
@@ -91,7 +91,7 @@ fn a_fork_loop_is_outrun() {
     client.send(&DaemonLine::Stop { grace_ms: 30 });
     let record = client.exited();
     assert!(record.forced);
-    assert_eq!(tree::find_marked(&lab.spec.task_id, &lab.spec.token).unwrap().found, []);
+    assert_eq!(lab.marked(), []);
     running.wait();
 }
 
@@ -111,7 +111,7 @@ fn a_chain_of_forks_is_outrun() {
         let mut client = running.client_after("ready");
         client.send(&DaemonLine::Kill {});
         assert!(client.exited().stopped);
-        assert_eq!(tree::find_marked(&lab.spec.task_id, &lab.spec.token).unwrap().found, []);
+        assert_eq!(lab.marked(), []);
         running.wait();
     }
 }
@@ -177,18 +177,6 @@ fn a_term_to_the_shim_is_a_stop() {
     assert_eq!((record.code, record.stopped), (Some(8), true));
 }
 
-#[test]
-fn a_signal_reaches_the_leader_alone() {
-    let mut lab = Lab::sh("trap 'echo got; exit 0' USR1; echo ready; while :; do read x; done");
-    lab.spec.stdin = StdinKind::Pipe;
-    let running = lab.start();
-    let mut client = running.client_after("ready");
-    client.send(&DaemonLine::Signal { signal: 10 });
-    assert_eq!(client.exited().code, Some(0));
-    assert_eq!(lab.output(), "ready\ngot\n");
-    running.wait();
-}
-
 /// A cgroup v2 of our own below the first mount of one; none where we may not make it.
 fn own_cgroup(name: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -248,4 +236,26 @@ fn no_zombies_pile_up_while_the_leader_runs() {
     // Each look is a round trip through the shim's loop, in which it also reaps.
     let clean = (0..10_000).any(|_| running.client().1.descendants == 1 && zombies() == 0);
     assert!(clean, "{} zombies", zombies());
+}
+
+/// I4, D53: a kill that failed for want of descriptors is made up for, though nobody asks and nobody dies.
+#[test]
+fn a_kill_that_failed_is_repeated() {
+    let mut lab = Lab::sh("trap '' TERM; echo ready; while :; do read x; done");
+    lab.spec.stdin = StdinKind::Pipe;
+    let running = lab.start();
+    let mut client = running.client_after("ready");
+    let shim = Pid::from_raw(running.shim.id().cast_signed());
+    let taken = |fd: &u64| fs::exists(format!("/proc/{}/fd/{fd}", running.shim.id())).unwrap();
+    let before = getrlimit(Resource::Nofile);
+    let none_left = Rlimit { current: (0..1024).find(|fd| !taken(fd)), maximum: before.maximum };
+    prlimit(shim, Resource::Nofile, none_left).unwrap();
+    client.send(&DaemonLine::Kill {});
+    // Answered, so the kill before it was tried.
+    client.send(&DaemonLine::stdin(b"\n", false, 1));
+    assert!(matches!(client.next_fact(), Some(ShimLine::StdinDone { seq: 1, error: None })));
+    assert_eq!(same_process(running.leader.pid, running.leader.start_time), Liveness::Alive);
+    prlimit(shim, Resource::Nofile, before).unwrap();
+    assert!(client.exited().forced);
+    running.wait();
 }

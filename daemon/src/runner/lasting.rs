@@ -1,0 +1,165 @@
+//! What a shim is to be told on every connection, and what became of it: a stop, and a terminal's size.
+//!
+//! It is noted before it is sent, and said again after each hello: a connection may break between the two. Commands
+//! come at any time, while a shim starts or is looked for as well, so a stop's grace is counted here and not by the
+//! shim alone.
+
+use std::time::Duration;
+
+use ccagent_proto::{Error, Kind, Millis, TaskId};
+use ccagent_shim::wire::{DaemonLine, ResizeError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Command;
+
+/// What holds for the rest of the attempt.
+#[derive(Debug, Default)]
+pub(super) struct Lasting {
+    stop: Option<Stop>,
+    size: Option<(u16, u16)>,
+    /// Who waits for the size to be taken.
+    waiting: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+#[derive(Debug)]
+struct Stop {
+    grace: Millis,
+    /// The end of the grace, until it was made use of.
+    deadline: Option<Instant>,
+}
+
+impl Lasting {
+    /// Notes a command; of several stops the one with the smallest grace, of several sizes the last.
+    pub(super) fn note(&mut self, command: Command) {
+        match command {
+            Command::Stop(grace) => {
+                let grace = self.stop.as_ref().map_or(grace, |known| known.grace.min(grace));
+                let asked = self.stop.as_ref().and_then(|known| known.deadline);
+                let fresh = Instant::now().checked_add(Duration::from_millis(grace));
+                self.stop = Some(Stop { grace, deadline: asked.into_iter().chain(fresh).min() });
+            }
+            Command::Resize { cols, rows, reply } => {
+                self.size = Some((cols, rows));
+                self.waiting.retain(|reply| !reply.is_closed());
+                self.waiting.push(reply);
+            }
+        }
+    }
+
+    /// Whether a stop was asked for.
+    pub(super) fn is_stop_asked(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Whether a shim owes an answer to any of it.
+    pub(super) fn owes(&self) -> bool {
+        self.stop.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Returns when the grace of a stop is over, once for each time that one is asked for.
+    pub(super) async fn overdue(&mut self) {
+        let Some((stop, deadline)) = self.stop.as_mut().and_then(|stop| stop.deadline.map(|at| (stop, at)))
+        else {
+            return std::future::pending().await;
+        };
+        tokio::time::sleep_until(deadline).await;
+        stop.deadline = None;
+    }
+
+    /// What to say after a hello. Whether the shim has heard it before is not asked: another stop changes nothing
+    /// but an earlier deadline, and a kill may be missing where the stop before it is known.
+    pub(super) fn lines(&self) -> impl Iterator<Item = DaemonLine> {
+        let stop = self.stop.as_ref().map(|stop| match stop.grace {
+            0 => DaemonLine::Kill {},
+            grace_ms => DaemonLine::Stop { grace_ms },
+        });
+        stop.into_iter().chain(self.size.map(|(cols, rows)| DaemonLine::Resize { cols, rows }))
+    }
+
+    /// The shim says what became of a size. One that was replaced meanwhile is not waited for any more.
+    pub(super) fn resized(&mut self, task: TaskId, size: (u16, u16), error: Option<ResizeError>) {
+        if self.size != Some(size) {
+            return;
+        }
+        let refused = |why: &str| {
+            let error =
+                Error::new(Kind::InvalidParams, format!("the terminal of {task} has no new size: {why}"));
+            Err(error.with("path", "taskId").with("taskId", task.to_string()))
+        };
+        for reply in std::mem::take(&mut self.waiting) {
+            // Who does not wait any more is not told.
+            drop(reply.send(match error {
+                None => Ok(()),
+                Some(ResizeError::NoTerminal) => refused("it has none; spawn with stdin: \"pty\""),
+                Some(ResizeError::Refused) => refused("the system does not take this one"),
+            }));
+        }
+        if error.is_some() {
+            self.size = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resize(cols: u16) -> (Command, oneshot::Receiver<Result<(), Error>>) {
+        let (reply, answer) = oneshot::channel();
+        (Command::Resize { cols, rows: 24, reply }, answer)
+    }
+
+    /// D54, I4: over a broken connection no stop is lost, and a kill is not forgotten for the stop before it.
+    #[tokio::test(start_paused = true)]
+    async fn the_hardest_stop_is_said_again_after_each_hello() {
+        let mut lasting = Lasting::default();
+        assert_eq!(lasting.lines().count(), 0);
+        for (command, said) in [
+            (Command::Stop(5000), DaemonLine::Stop { grace_ms: 5000 }),
+            (Command::Stop(9000), DaemonLine::Stop { grace_ms: 5000 }),
+            (Command::Stop(0), DaemonLine::Kill {}),
+            (Command::Stop(5000), DaemonLine::Kill {}),
+        ] {
+            lasting.note(command);
+            assert_eq!(lasting.lines().collect::<Vec<_>>(), [said]);
+        }
+        lasting.note(resize(80).0);
+        assert_eq!(lasting.lines().last(), Some(DaemonLine::Resize { cols: 80, rows: 24 }));
+    }
+
+    /// I4, D53: a grace ends at the earliest of its ends, is told once, and again when somebody asks again.
+    #[tokio::test(start_paused = true)]
+    async fn a_grace_ends_once_for_each_stop() {
+        let mut lasting = Lasting::default();
+        let asked = Instant::now();
+        lasting.note(Command::Stop(5000));
+        lasting.note(Command::Stop(u64::MAX));
+        lasting.overdue().await;
+        assert_eq!(asked.elapsed(), Duration::from_secs(5));
+        assert!(futures_util::FutureExt::now_or_never(lasting.overdue()).is_none());
+        lasting.note(Command::Stop(0));
+        lasting.overdue().await;
+        assert_eq!(asked.elapsed(), Duration::from_secs(5));
+    }
+
+    /// I2, CD-03: sizes that nobody took yet are one, the last; all who asked hear of it when it is taken.
+    #[tokio::test]
+    async fn the_last_size_counts_and_answers_all() {
+        let task: TaskId = "agent_01890000-0000-7000-8000-0000000000ff".parse().unwrap();
+        let mut lasting = Lasting::default();
+        let ((first, one), (second, two)) = (resize(80), resize(90));
+        lasting.note(first);
+        lasting.note(second);
+        assert!(lasting.owes());
+        lasting.resized(task, (80, 24), None);
+        assert!(lasting.owes(), "another one is on its way");
+        lasting.resized(task, (90, 24), None);
+        assert_eq!((one.await.unwrap(), two.await.unwrap(), lasting.owes()), (Ok(()), Ok(()), false));
+        let (third, three) = resize(70);
+        lasting.note(third);
+        lasting.resized(task, (70, 24), Some(ResizeError::NoTerminal));
+        assert_eq!(three.await.unwrap().unwrap_err().kind, Kind::InvalidParams);
+        assert_eq!(lasting.lines().count(), 0);
+    }
+}

@@ -1,0 +1,173 @@
+//! The runner with a real core and shims that are scripts: what a shim can do badly, it does here.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ccagent_core::{Caller, Core, Limits, Record};
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::method::{AgentSpawn, TaskGet, TaskStop};
+use ccagent_proto::task::{Task, TaskGetParams, TaskStatus, TaskStopParams};
+use futures_util::future::FutureExt as _;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+
+use super::*;
+use crate::driver::Driver;
+use crate::hub::{Bounds, Key};
+use crate::store::{Options, Store};
+
+/// A group of our own is never signalled.
+const OWN_SESSION: &str = "#!/bin/sh\n[ \"$1\" ] || exec setsid $0 own\n";
+/// Reads the start line and the directory of the attempt in it; tells the test that it runs.
+const BEGIN: &str = "read -r line\ndir=$(echo \"$line\" | sed 's/.*\"dir\":\"\\([^\"]*\\)\".*/\\1/')\n";
+/// Claims the attempt as a shim does.
+const CLAIM: &str = "start=$(sed 's/.*) //' /proc/$$/stat | cut -d ' ' -f 20)\n\
+     echo \"{\\\"version\\\":1,\\\"shimPid\\\":$$,\\\"shimStart\\\":$start,\\\"bootId\\\":\\\"$(cat /proc/sys/kernel/random/boot_id)\\\"}\" > $dir/claim\n";
+
+struct World {
+    runner: Runner,
+    handle: Handle,
+    hub: Hub,
+    told: pipe::Receiver,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    /// A daemon's inner parts, with this script for a shim; `$tell` is where it says a byte.
+    fn with(script: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (shim, tell, state) =
+            (dir.path().join("shim"), dir.path().join("tell"), dir.path().join("state"));
+        nix::unistd::mkfifo(&tell, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let told = pipe::OpenOptions::new().read_write(true).open_receiver(&tell).unwrap();
+        std::fs::write(&shim, format!("{OWN_SESSION}tell={}\n{BEGIN}{script}", tell.display())).unwrap();
+        std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let store = Arc::new(Store::open(&state, Options::new(Record::KINDS)).unwrap());
+        let hub = Hub::new("epoch".into(), Bounds { ring: 1000, subscriber: 1000 });
+        let groups = dir.path().join("groups");
+        std::fs::create_dir(&groups).unwrap();
+        let settings = Settings {
+            shim,
+            socket: PathBuf::new(),
+            state_dir: state.clone(),
+            output_rate: 0,
+            open_files: None,
+            cgroup: Some(Delegated::at(groups)),
+        };
+        let runner = Runner::new(settings, store.clone(), hub.clone(), Arc::default()).unwrap();
+        let rules = Limits { state_dir: state.to_str().unwrap().into(), ..Limits::default() };
+        let core = Core::restore(rules, []);
+        let (mut driver, handle) = Driver::new(core, store, hub.clone(), runner.clone(), 1000);
+        runner.report_to(handle.clone());
+        tokio::spawn(async move {
+            driver.recover().await.unwrap();
+            driver.run().await.unwrap();
+        });
+        Self { runner, handle, hub, told, dir }
+    }
+
+    async fn spawn(&self) -> TaskId {
+        let params = AgentSpawnParams {
+            command: Some(vec!["prog".to_owned()]),
+            cwd: Some("/".to_owned()),
+            run_in_background: Some(true),
+            ..AgentSpawnParams::default()
+        };
+        self.handle.call::<AgentSpawn>(Caller::operator(1), params).await.unwrap().task_id
+    }
+
+    /// Waits until the shim says that it is there.
+    async fn told(&mut self) {
+        self.told.read_u8().await.unwrap();
+    }
+
+    async fn stop(&self, task: TaskId) {
+        let params =
+            TaskStopParams { task_id: task.to_string(), force: Some(true), ..TaskStopParams::default() };
+        self.handle.call::<TaskStop>(Caller::operator(1), params).await.unwrap();
+    }
+
+    async fn ended(&self, id: TaskId) -> Task {
+        let mut watch = self.hub.watch([Key::Task(id)]);
+        loop {
+            let params = TaskGetParams { task_id: id.to_string() };
+            let task = self.handle.call::<TaskGet>(Caller::operator(1), params).await.unwrap();
+            if task.status.is_done() {
+                return task;
+            }
+            watch.changed().await;
+        }
+    }
+
+    /// The cgroups that agents have.
+    fn groups(&self) -> usize {
+        list(&self.dir.path().join("groups"))
+    }
+}
+
+fn list(path: &Path) -> usize {
+    std::fs::read_dir(path).unwrap().count()
+}
+
+/// I4, D53: a stop ends a shim whose program does not start, as on a disk that does not answer, whether it claimed its
+/// attempt or not.
+#[tokio::test]
+async fn a_start_that_hangs_can_be_stopped() {
+    for claim in ["", CLAIM] {
+        let mut world = World::with(&format!("{claim}echo > $tell\nexec sleep 1000\n"));
+        let task = world.spawn().await;
+        world.told().await;
+        world.stop(task).await;
+        let task = world.ended(task).await;
+        assert_eq!(task.status, TaskStatus::Killed, "{claim}: {:?}", task.error);
+        assert_eq!(world.groups(), 0);
+    }
+}
+
+/// I4, I6: a stop does not wait until files say for sure whether an attempt runs.
+#[tokio::test]
+async fn an_attempt_of_which_nothing_is_sure_can_be_stopped() {
+    // It claims and closes its answer: whether its program runs, only its record could tell.
+    let script = format!("{CLAIM}exec > /dev/null\necho > $tell\nexec sleep 1000\n");
+    let mut world = World::with(&script);
+    let task = world.spawn().await;
+    world.told().await;
+    world.stop(task).await;
+    assert_eq!(world.ended(task).await.status, TaskStatus::Killed);
+}
+
+/// I8: no cgroup is left of a start that failed, whichever way it did.
+#[tokio::test]
+async fn a_failed_start_leaves_no_cgroup() {
+    let failed = "echo '{\"type\":\"failed\",\"kind\":\"cwdMissing\",\"message\":\"gone\"}'\n";
+    for script in [failed, "exit 1\n", "echo nonsense\n"] {
+        let world = World::with(script);
+        let task = world.spawn().await;
+        let task = world.ended(task).await;
+        assert_eq!(task.error.unwrap().kind, "startFailed", "{script}");
+        assert_eq!(world.groups(), 0, "{script}");
+    }
+}
+
+/// I9: the end of an attempt's future does not forget a newer one of the same attempt.
+#[tokio::test]
+async fn a_newer_future_of_an_attempt_is_not_forgotten() {
+    let world = World::with("");
+    let task: TaskId = "agent_01890000-0000-7000-8000-0000000000ff".parse().unwrap();
+    let survivor = Survivor { task, attempt: 1, directory: "/nowhere".to_owned(), control: "token".into() };
+    let (end, ends) = oneshot::channel::<()>();
+    world.runner.run(survivor.clone(), Origin::Now, |_, _| async { drop(ends.await) }.boxed());
+    world.runner.run(survivor, Origin::Now, |_, orders| {
+        async move {
+            std::future::pending::<()>().await;
+            drop(orders);
+        }
+        .boxed()
+    });
+    end.send(()).unwrap();
+    // The one that goes on is the only one that is left once the other has ended.
+    while world.runner.inner.tracker.len() > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.runner.agent(task).is_some());
+}
