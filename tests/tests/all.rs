@@ -20,6 +20,7 @@ mod all {
     mod server;
     mod session;
     mod shell;
+    mod shim;
     mod spawn;
     mod stop;
     mod store;

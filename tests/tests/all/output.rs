@@ -118,6 +118,23 @@ async fn a_flood_of_output_does_not_pile_up_in_memory() {
     daemon.end().await;
 }
 
+/// OF-06, OF-03: that output is dropped at a limit shows while the task runs.
+#[tokio::test]
+async fn dropped_output_shows_while_the_task_runs() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let mut events = conn.events(json!(["output"])).await;
+    let script = "read x; head -c 100000 /dev/zero; read x";
+    let more = json!({ "stdin": "pipe", "maxOutputBytes": 10 });
+    let id = conn.spawn(&["/bin/sh", "-c", script], more).await;
+    assert_eq!(conn.task(&id).await["outputTruncated"], false);
+    conn.ok("task.write", json!({ "taskId": id, "text": "\n" })).await;
+    while ccagent_tests::conn::next(&mut events).await["data"]["truncated"] != true {}
+    let task = conn.task(&id).await;
+    assert_eq!((&task["outputTruncated"], &task["status"]), (&json!(true), &json!("running")));
+    daemon.end().await;
+}
+
 /// OF-07: what was planted in place of the output is refused, and its target is untouched.
 #[tokio::test]
 async fn a_planted_link_is_refused() {

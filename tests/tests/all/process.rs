@@ -124,6 +124,22 @@ async fn a_terminal_can_be_resized() {
     daemon.end().await;
 }
 
+/// I2, CD-03: a program without a terminal has no size, and its caller is told so; one that ended as well.
+#[tokio::test]
+async fn a_size_without_a_terminal_is_refused() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    for stdin in ["null", "pipe"] {
+        let id = conn.spawn(&["/bin/sleep", "600"], json!({ "stdin": stdin })).await;
+        let size = json!({ "taskId": id, "cols": 80, "rows": 24 });
+        let error = conn.err("task.resize", size.clone()).await;
+        assert_eq!((error.kind, error.text("taskId")), (Some(Kind::InvalidParams), Some(id.as_str())));
+        conn.ok("task.stop", json!({ "taskId": id })).await;
+        assert_eq!(conn.kind("task.resize", size).await, Kind::AlreadyTerminal);
+    }
+    daemon.end().await;
+}
+
 /// J128, I14, CO-01: the environment is the caller's base, the session's, the call's and ours, and nothing of the daemon's.
 #[tokio::test]
 async fn the_environment_is_the_callers_the_sessions_and_the_calls() {

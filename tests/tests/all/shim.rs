@@ -1,0 +1,159 @@
+//! What an agent, or a person, can do to a shim's process and files, and what its task comes to all the same.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use ccagent_tests::daemon::run;
+use ccagent_tests::process::{Process, marked};
+use ccagent_tests::raw::request;
+use ccagent_tests::{Conn, Daemon};
+use serde_json::json;
+
+/// The directory of a task's first attempt.
+async fn attempt(conn: &Conn, id: &str) -> PathBuf {
+    let task = conn.task(id).await;
+    PathBuf::from(task["outputFile"].as_str().unwrap()).with_file_name("attempt-1")
+}
+
+/// I11, I3, D53: a socket that an agent put in the place of its shim's is told nothing and believed nothing, and the
+/// agent is stopped all the same.
+#[tokio::test]
+async fn a_planted_control_socket_is_not_spoken_to() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("trap '' TERM; echo $$; while :; do sleep 1; done").await;
+    let agent = Process::of(&pid);
+    let control = attempt(&conn, &id).await.join("control");
+    daemon.crash();
+    fs::rename(&control, control.with_file_name("moved")).unwrap();
+    let planted = UnixListener::bind(&control).unwrap();
+    planted.set_nonblocking(true).unwrap();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    assert_eq!(conn.task(&id).await["status"], "running");
+    let stopped = conn.ok("task.stop", json!({ "taskId": id, "graceMs": 100 })).await;
+    assert_eq!(stopped["task"]["status"], "killed");
+    assert!(!agent.is_alive());
+    assert_eq!(marked(&id).len(), 0);
+    let heard = std::iter::from_fn(|| planted.accept().ok()).map(|(mut stream, _)| {
+        stream.set_nonblocking(false).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    });
+    let heard: Vec<String> = heard.collect();
+    assert!(!heard.is_empty() && heard.iter().all(String::is_empty), "{heard:?}");
+    daemon.end().await;
+}
+
+/// I3, I9: a record of an end that an agent wrote itself is no end, over a restart neither.
+#[tokio::test]
+async fn a_forged_exit_record_ends_nothing() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("echo $$; exec sleep 600").await;
+    let agent = Process::of(&pid);
+    let exit = attempt(&conn, &id).await.join("exit.json");
+    let forged = json!({
+        "version": 1, "code": 0, "endedAt": 1, "outputBytes": 0, "outputTruncated": false,
+        "stopped": false, "forced": false, "oom": false,
+    });
+    fs::write(&exit, forged.to_string()).unwrap();
+    daemon.crash();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    assert_eq!(conn.task(&id).await["status"], "running");
+    let stopped = conn.ok("task.stop", json!({ "taskId": id })).await;
+    assert_eq!(stopped["task"]["status"], "killed");
+    assert!(!agent.is_alive());
+    assert!(fs::read_to_string(exit).unwrap().contains("\"stopped\":true"));
+    daemon.end().await;
+}
+
+/// I6, I9, J134: files that were deleted are no proof that nothing runs: what lives on is ended before its task is,
+/// and no second copy of it can be resumed beside it.
+#[tokio::test]
+async fn deleted_files_hide_no_living_agent() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("echo $$; setsid sleep 601 & exec sleep 602").await;
+    let agent = Process::of(&pid);
+    daemon.crash();
+    fs::remove_dir_all(daemon.home.state.join("sessions")).unwrap();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let task = conn.wait(&id).await;
+    assert_eq!((&task["status"], &task["error"]["kind"]), (&json!("failed"), &json!("shimLost")));
+    assert!(!agent.is_alive());
+    assert_eq!(marked(&id).iter().map(Process::command).collect::<Vec<_>>(), Vec::<String>::new());
+    daemon.end().await;
+}
+
+/// I4, D54: where a shim's record can't be read, nobody waits for it: a stop ends the shim with its tree.
+#[tokio::test]
+async fn an_agent_whose_record_is_gone_can_be_stopped() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("trap '' TERM; echo $$; while :; do sleep 1; done").await;
+    let agent = Process::of(&pid);
+    let record = attempt(&conn, &id).await.join("shim.json");
+    daemon.crash();
+    fs::remove_file(record).unwrap();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let stopped = conn.ok("task.stop", json!({ "taskId": id, "graceMs": 100 })).await;
+    assert_eq!(stopped["task"]["status"], "killed");
+    assert!(!agent.is_alive());
+    assert_eq!(marked(&id).len(), 0);
+    daemon.end().await;
+}
+
+/// CD-02, D54, I4: an agent that the restored store had not started yet has another token than the store gives it; it
+/// is found, and can be stopped.
+#[tokio::test]
+async fn an_agent_that_is_older_than_its_store_can_be_stopped() {
+    let mut daemon = Daemon::with().config("[limits]\nagents_per_session = 1\n").start();
+    let conn = daemon.connect().await;
+    let first = conn.sh("sleep 600").await;
+    let second = conn.sh("echo pid $$ .; exec sleep 600").await;
+    conn.ok("daemon.export", json!({})).await;
+    conn.ok("task.stop", json!({ "taskId": first })).await;
+    let seen = conn.see(&second, " .").await;
+    let agent = Process::open(seen.split(' ').nth(1).unwrap().parse().unwrap()).unwrap();
+    daemon.crash();
+    let restored = run(daemon.home.command().arg("--restore"));
+    assert_eq!(restored.code, Some(0), "{}", restored.err);
+    daemon.restart();
+    let conn = daemon.connect().await;
+    while conn.task(&second).await["runner"]["pid"] != agent.pid {}
+    let stopped = conn.ok("task.stop", json!({ "taskId": second })).await;
+    assert_eq!(stopped["task"]["status"], "killed");
+    assert!(!agent.is_alive());
+    assert_eq!(marked(&second).len(), 0);
+    daemon.end().await;
+}
+
+/// I4, D53: however often somebody else sets the size of a terminal whose shim takes nothing, it can be stopped.
+#[tokio::test]
+async fn sizes_that_nobody_takes_hold_no_stop_up() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let id =
+        conn.spawn(&["/bin/sh", "-c", "while kill -STOP $PPID; do :; done"], json!({ "stdin": "pty" })).await;
+    let mut other = daemon.raw();
+    for cols in 1..600 {
+        other.send_line(&request("task.resize", &json!({ "taskId": id, "cols": cols, "rows": 24 })));
+    }
+    // Behind them all.
+    other.send_line(&json!({ "jsonrpc": "2.0", "id": "last", "method": "daemon.status" }));
+    while other.line().unwrap()["id"] != "last" {}
+    let stop = json!({ "taskId": id, "graceMs": 100 });
+    if conn.call("task.stop", stop.clone()).await.is_err() {
+        // The bound of one stop may be over before the last chance is.
+        drop(conn.call("task.stop", stop).await);
+    }
+    assert_eq!(conn.wait(&id).await["status"], "killed");
+    daemon.end().await;
+}
