@@ -67,41 +67,70 @@ impl Remains {
 
 /// Ends what is left of an attempt, then reports it; not before nothing is left for sure.
 pub(super) async fn end(attempt: &Attempt, message: &str) {
-    let mut pause = look::PAUSE;
-    let mut last = Remains::default();
-    let mut unreadable = 0;
+    let mut search = Search::default();
     let left = loop {
-        let round = round(attempt).await;
-        unreadable = match &round {
-            Ok(Some(remains)) if remains.are_unreadable_alone() => unreadable + 1,
-            Ok(_) | Err(_) => 0,
-        };
-        match round {
-            Ok(None) => break None,
-            Ok(Some(remains)) if unreadable == UNREADABLE_MOST => break Some(remains.unknown),
-            Ok(Some(remains)) if remains != last && remains.unknown.is_empty() => {
-                pause = look::PAUSE;
-                last = remains;
-                continue;
-            }
-            Ok(Some(remains)) => {
-                tracing::warn!(task = %attempt.task, ?remains, "processes of a lost agent may still live");
-                last = remains;
-            }
-            Err(error) => {
-                tracing::warn!(task = %attempt.task, %error, "it can't be told what a lost agent left");
-            }
+        match search.next(round(attempt).await) {
+            Next::Over(left) => break left,
+            Next::Round(pause) => tokio::time::sleep(pause).await,
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MOST);
     };
     attempt.remove_group();
-    let left = left.map_or_else(String::new, |left| {
-        let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
+    let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
+    let left = if pids.is_empty() {
+        String::new()
+    } else {
         tracing::warn!(task = %attempt.task, ?pids, "processes that can't be read may be of a lost agent");
         format!("; whether {} belong to it can't be told", pids.join(", "))
-    });
+    };
     attempt.report(Report::ShimLost { message: format!("{message}; its processes were ended{left}") }).await;
+}
+
+/// Rounds of a search, until one finds nothing.
+#[derive(Debug, Default)]
+struct Search {
+    pause: Duration,
+    last: Remains,
+    /// Rounds in a row that found nothing but what can't be read.
+    unreadable: u32,
+}
+
+/// What follows a round.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing; these can't be read.
+    Over(BTreeSet<Process>),
+    /// Another one after a pause.
+    Round(Duration),
+}
+
+impl Search {
+    fn next(&mut self, round: io::Result<Option<Remains>>) -> Next {
+        let remains = match round {
+            Ok(None) => return Next::Over(BTreeSet::new()),
+            Ok(Some(remains)) => remains,
+            Err(error) => {
+                tracing::warn!(%error, "it can't be told what a lost agent left");
+                self.unreadable = 0;
+                return self.later();
+            }
+        };
+        self.unreadable = if remains.are_unreadable_alone() { self.unreadable + 1 } else { 0 };
+        if self.unreadable == UNREADABLE_MOST {
+            return Next::Over(remains.unknown);
+        }
+        if remains != self.last && remains.unknown.is_empty() {
+            (self.pause, self.last) = (Duration::ZERO, remains);
+            return Next::Round(Duration::ZERO);
+        }
+        tracing::warn!(?remains, "processes of a lost agent may still live");
+        self.last = remains;
+        self.later()
+    }
+
+    fn later(&mut self) -> Next {
+        self.pause = (self.pause * 2).clamp(look::PAUSE, PAUSE_MOST);
+        Next::Round(self.pause)
+    }
 }
 
 /// Whether processes of an attempt live of which nothing is on record; what can't be told counts as some.
@@ -236,6 +265,29 @@ async fn ended(process: Process) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// I6, D52, J130: what can't be read keeps no task running for ever, and is named; what is found, or can't be
+    /// looked for, does.
+    #[test]
+    fn doubt_ends_and_knowledge_does_not() {
+        let process = Process { pid: 77, start_time: 1 };
+        let doubtful = || Remains { unknown: BTreeSet::from([process]), ..Remains::default() };
+        let mut search = Search::default();
+        for _ in 0..50 {
+            for round in [
+                Ok(Some(Remains { found: BTreeSet::from([process]), ..doubtful() })),
+                Ok(Some(Remains { populated: true, ..doubtful() })),
+                Ok(Some(doubtful())),
+                Err(io::ErrorKind::OutOfMemory.into()),
+            ] {
+                assert!(matches!(search.next(round), Next::Round(pause) if pause <= PAUSE_MOST));
+            }
+        }
+        let rounds: Vec<Next> = (0..UNREADABLE_MOST).map(|_| search.next(Ok(Some(doubtful())))).collect();
+        assert_eq!(rounds.iter().filter(|next| matches!(next, Next::Over(_))).count(), 1);
+        assert_eq!(rounds.last(), Some(&Next::Over(BTreeSet::from([process]))));
+        assert_eq!(Search::default().next(Ok(None)), Next::Over(BTreeSet::new()));
+    }
 
     /// I6, D52: what can't be read is doubtful where it can have come from the shim, and nowhere else: a login, an agent
     /// of keys, a browser that somebody started from a program older than the shim is not waited for.

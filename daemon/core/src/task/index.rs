@@ -236,7 +236,9 @@ impl Index {
             State::Queued | State::Parked { .. } => None,
             State::Starting | State::Running { .. } | State::Leaving { .. } => {
                 let limited = row.budget.run_ms > 0 && row.stop.is_none();
-                row.started_at.filter(|_| limited).map(|at| at.saturating_add(row.budget.run_ms))
+                // Of a program that does not come to start, the time counts from when it was asked to.
+                let begun = row.started_at.unwrap_or(row.updated_at);
+                limited.then(|| begun.saturating_add(row.budget.run_ms))
             }
             // Nothing leaves before somebody took note of its end (TS-05).
             State::Done { .. } if !row.acked => None,
