@@ -20,6 +20,7 @@ mod recovery;
 mod resume;
 #[cfg(test)]
 mod role;
+mod run;
 #[cfg(test)]
 mod session;
 #[cfg(test)]
