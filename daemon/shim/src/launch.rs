@@ -86,7 +86,7 @@ fn start(
     let started = child::start(spec, cgroup.as_ref())?;
     record.pid = Some(started.leader.pid);
     record.start_time = Some(started.leader.start_time);
-    // The agent runs: whatever happens to this file now, it must be supervised. The socket tells its pid as well.
+    // The agent runs: whatever happens to this file now, it must be supervised.
     attempt.write(files::SHIM, &record).ok();
     Ok(Parts { sink, control, signals, cgroup, started })
 }
