@@ -254,9 +254,12 @@ impl Supervisor {
     }
 
     fn state(&self) -> State {
+        let output = self.sink.state();
         State {
             leader_exited: self.leader_end,
-            output: self.sink.state(),
+            output_bytes: output.bytes,
+            output_truncated: output.truncated,
+            output_error: output.error,
             descendants: self.living(),
             stdin_seq: self.stdin.last_seq(),
             stdin_waiting: self.stdin.waiting_seq(),

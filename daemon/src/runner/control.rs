@@ -91,8 +91,9 @@ impl Attempt {
     async fn greeted(&mut self, state: State, lines: &mut Lines, output: &mut Output) {
         self.say_lasting(lines);
         self.input.greeted(&state);
-        if state.output.bytes > 0 {
-            output.changed(state.output);
+        if state.output_bytes > 0 || state.output_truncated {
+            let (bytes, truncated) = (state.output_bytes, state.output_truncated);
+            output.changed(OutputState { bytes, truncated, error: state.output_error });
         }
         if let Some(end) = state.leader_exited {
             let exit = Exit { code: end.code, signal: end.signal };

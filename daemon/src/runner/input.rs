@@ -152,7 +152,9 @@ mod tests {
     fn state(stdin_seq: Option<u64>, stdin_waiting: Option<u64>) -> State {
         State {
             leader_exited: None,
-            output: ccagent_shim::wire::OutputState::default(),
+            output_bytes: 0,
+            output_truncated: false,
+            output_error: None,
             descendants: 1,
             stdin_seq,
             stdin_waiting,

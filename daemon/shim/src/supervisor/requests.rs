@@ -13,8 +13,8 @@ impl Supervisor {
     pub(super) fn take_requests(&mut self, seat: Seat) {
         let incoming = self.control.read(seat);
         if incoming.greeted {
+            self.control.knows_output(self.sink.state());
             let state = self.state();
-            self.control.knows_output(state.output.clone());
             self.control.send(&ShimLine::State(state));
         }
         for request in incoming.requests {

@@ -122,8 +122,13 @@ pub struct State {
     /// How the leader ended, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader_exited: Option<LeaderEnd>,
-    /// The output file.
-    pub output: OutputState,
+    /// Size of the output file.
+    pub output_bytes: u64,
+    /// Whether output was dropped.
+    pub output_truncated: bool,
+    /// Why the output file could not be written, when it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_error: Option<String>,
     /// Living processes of the tree, the leader included.
     pub descendants: usize,
     /// The last `stdin` request that was written in full.
@@ -141,6 +146,7 @@ pub struct OutputState {
     /// Its size.
     pub bytes: u64,
     /// Whether output was dropped.
+    #[serde(default)]
     pub truncated: bool,
     /// Why it could not be written, when it could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,4 +171,19 @@ pub enum StdinError {
     Full,
     /// The agent closed its stdin, or has none.
     Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::decode;
+
+    /// SV-07: a shim outlives an upgrade of the daemon, so what older ones say is understood.
+    #[test]
+    fn an_older_shim_is_understood() {
+        let state = br#"{"type":"state","pid":2,"outputBytes":1,"outputTruncated":false,"descendants":1,"stopping":false}"#;
+        assert!(matches!(decode(state), Ok(ShimLine::State(State { output_bytes: 1, .. }))));
+        let output = OutputState { bytes: 1, ..OutputState::default() };
+        assert_eq!(decode::<ShimLine>(br#"{"type":"output","bytes":1}"#).unwrap(), ShimLine::Output(output));
+    }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use ccagent_shim::index::{Index, Stream};
-use ccagent_shim::wire::{DaemonLine, OutputState, ShimLine, State, StdinKind};
+use ccagent_shim::wire::{DaemonLine, OutputState, ShimLine, StdinKind};
 use ccagent_tests::skip;
 
 use crate::harness::{Lab, Running};
@@ -165,7 +165,7 @@ fn output_is_announced_once_until_it_is_acknowledged() {
     lab.spec.stdin = StdinKind::Pipe;
     let running = lab.start();
     let (mut client, state) = running.client();
-    assert_eq!(state.output.bytes, 0);
+    assert_eq!(state.output_bytes, 0);
     client.send(&DaemonLine::stdin(b"\n", false, 1));
     let mut lines = [client.next(), client.next()];
     lines.sort_by_key(|line| matches!(line, Some(ShimLine::Output(_))));
@@ -180,7 +180,9 @@ fn output_is_announced_once_until_it_is_acknowledged() {
 
 /// What the output has come to once some of it is dropped, as an agent's client is told.
 fn truncated(running: &Running<'_>) -> OutputState {
-    let (mut client, State { mut output, .. }) = running.client();
+    let (mut client, state) = running.client();
+    let (bytes, truncated) = (state.output_bytes, state.output_truncated);
+    let mut output = OutputState { bytes, truncated, error: state.output_error };
     while !output.truncated {
         match client.next() {
             Some(ShimLine::Output(now)) => output = now,
