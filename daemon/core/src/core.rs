@@ -21,6 +21,10 @@ use crate::table::Table;
 use crate::task::{Archive, Past, Tasks};
 use crate::{mailbox, message, notification, session, team};
 
+/// Most tasks, entries or keys that one tick takes up: all of its writes are one commit, during which nothing else is
+/// answered and the store frees no memory.
+pub(crate) const AT_ONCE: usize = 64;
+
 /// All that the rules know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Core {
@@ -135,8 +139,9 @@ impl Core {
         [self.tasks.next_deadline(), self.archive_deadline(), keys].into_iter().flatten().min()
     }
 
+    /// Does a share of what is due; what is left is due at once.
     fn tick(&mut self, cx: &mut Cx<'_>) {
-        for id in self.tasks.due(cx.now) {
+        for id in self.tasks.due(cx.now, AT_ONCE) {
             self.due(cx, id);
         }
         self.prune_archive(cx);

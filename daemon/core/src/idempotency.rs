@@ -10,7 +10,7 @@ use ccagent_proto::{Error, Kind, Millis, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Who};
-use crate::core::Core;
+use crate::core::{AT_ONCE, Core};
 use crate::cx::Cx;
 use crate::record::Record;
 use crate::table::{Stored, Table};
@@ -166,9 +166,14 @@ impl Core {
         }
     }
 
-    /// Drops keys that are too old; says when the next one will be.
+    /// Drops a share of the keys that are too old.
     pub(crate) fn expire_keys(&mut self, cx: &mut Cx<'_>) {
-        while self.keys.oldest().is_some_and(|key| key.at.saturating_add(self.limits.key_ms) <= cx.now) {
+        let (age, now) = (self.limits.key_ms, cx.now);
+        let is_old = |key: &Key| key.at.saturating_add(age) <= now;
+        for _ in 0..AT_ONCE {
+            if !self.keys.oldest().is_some_and(is_old) {
+                return;
+            }
             self.keys.forget_oldest(cx);
         }
     }

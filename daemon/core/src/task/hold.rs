@@ -8,7 +8,7 @@ use serde_json::json;
 use super::resolve::Found;
 use super::{Archived, Cause, Launch, Past, Prompt, State};
 use crate::caller::Caller;
-use crate::core::Core;
+use crate::core::{AT_ONCE, Core};
 use crate::cx::Cx;
 use crate::effect::Effect;
 use crate::mailbox;
@@ -70,9 +70,10 @@ impl Core {
         self.archive.output() + self.tasks.iter().map(|row| row.output_bytes).sum::<u64>()
     }
 
-    /// Keeps the archive inside its bounds of age and count.
+    /// Brings the archive nearer to its bounds of age and count, by a share of what is beyond them.
     pub(crate) fn prune_archive(&mut self, cx: &mut Cx<'_>) {
-        while let Some((at, id)) = self.archive.oldest() {
+        for _ in 0..AT_ONCE {
+            let Some((at, id)) = self.archive.oldest() else { return };
             let full = self.archive.len() > self.limits.archive_count as usize;
             if !full && at.saturating_add(self.limits.archive_ms) > cx.now {
                 return;

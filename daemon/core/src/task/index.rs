@@ -168,9 +168,9 @@ impl Tasks {
         self.index.timers.first().map(|(at, _)| *at)
     }
 
-    /// The tasks that are due.
-    pub fn due(&self, now: Millis) -> Vec<TaskId> {
-        self.index.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+    /// The tasks that are due, the first so many.
+    pub fn due(&self, now: Millis, most: usize) -> Vec<TaskId> {
+        self.index.timers.iter().take_while(|(at, _)| *at <= now).take(most).map(|(_, id)| *id).collect()
     }
 }
 

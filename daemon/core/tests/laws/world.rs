@@ -166,10 +166,13 @@ impl World {
     fn time_passes(&mut self) {
         self.now += self.random.one(&[1, 700, 3_000, 30_000, 100_000]);
         self.apply(Shown::Step("tick"), Input::Tick);
-        assert!(
-            self.core.next_deadline().is_none_or(|at| at > self.now),
-            "a tick leaves nothing that is due"
-        );
+        for _ in 0..100 {
+            if self.core.next_deadline().is_none_or(|at| at > self.now) {
+                return;
+            }
+            self.apply(Shown::Step("tick"), Input::Tick);
+        }
+        panic!("ticks come to no end");
     }
 
     fn report(&mut self) {

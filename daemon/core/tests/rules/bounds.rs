@@ -186,3 +186,25 @@ fn a_resume_by_spawn_takes_no_other_command() {
     desk.ok::<AgentSpawn>(&person(), AgentSpawnParams { command: None, ..other });
     assert_eq!(desk.get(task).attempt, 2);
 }
+
+/// I8: after a long pause many are due at once; each tick writes a bounded share of them, and all leave in the end.
+#[test]
+fn a_tick_does_a_bounded_share() {
+    let limits = Limits { archive_ms: 40_000, ..Limits::default() };
+    let mut desk = Desk::with(limits);
+    for _ in 0..150 {
+        desk.completed(background());
+        desk.ack_all();
+    }
+    desk.after(30_000);
+    let (mut ticks, mut most) = (1, 0);
+    while desk.core.next_deadline().is_some_and(|at| at <= desk.now) {
+        let before = desk.writes.len();
+        desk.input(Input::Tick);
+        (ticks, most) = (ticks + 1, most.max(desk.writes.len() - before));
+    }
+    assert_eq!(ticks, 3);
+    assert!(most <= 64 * 4, "{most} writes");
+    desk.after(10_000);
+    assert!(desk.core.next_deadline().is_some_and(|at| at <= desk.now), "the rest is due at once");
+}
