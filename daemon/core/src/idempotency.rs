@@ -24,7 +24,7 @@ pub struct Key {
     /// Rises with every key: the oldest go first.
     pub seq: u64,
     /// The hash of the method and its params, keyed by the key itself, which is not stored: nobody can try values
-    /// out on it.
+    /// out on it. In rows of older daemons it is not keyed, and knows no values of an environment.
     pub params: String,
     /// What the call made: a task's id, or the answer as JSON.
     pub answer: String,
@@ -148,7 +148,9 @@ impl Core {
         let params = blake3::keyed_hash(&secret, params.as_bytes()).to_hex().to_string();
         match self.keys.table.get(&id) {
             None => Ok(Some(Seen::New(Use { id, params }))),
-            Some(row) if row.params == params => Ok(Some(Seen::Before(Box::new(row.clone())))),
+            Some(row) if row.params == params || Some(&row.params) == unkeyed(request).as_ref() => {
+                Ok(Some(Seen::Before(Box::new(row.clone()))))
+            }
             Some(_) => Err(Error::new(
                 Kind::IdempotencyConflict,
                 format!("the key {key:?} was used with other params: take a new key"),
@@ -208,6 +210,20 @@ fn identity(caller: &Caller) -> String {
         Who::Agent(task) => task.to_string(),
         Who::Member { team, name } => format!("{name}@{team}"),
     }
+}
+
+/// The hash that older daemons stored of a call: no keyed one is ever equal to it, so it needs no mark in the row.
+fn unkeyed(request: &Request) -> Option<String> {
+    let mut request = request.clone();
+    let env = match &mut request {
+        Request::AgentSpawn(params) => params.env.as_mut(),
+        Request::TaskResume(params) => params.env.as_mut(),
+        Request::SessionOpen(params) => params.env.as_mut(),
+        _ => None,
+    };
+    env.into_iter().flat_map(|env| env.values_mut()).for_each(String::clear);
+    let (_, params) = keyed(&request)?;
+    Some(blake3::hash(params.as_bytes()).to_hex().to_string())
 }
 
 /// The key and the params without it, for the calls that create.

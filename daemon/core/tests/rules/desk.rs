@@ -79,7 +79,17 @@ impl Desk {
 
     /// A new daemon on the same store, before its runner reported.
     pub(crate) fn restart(&mut self) {
-        self.core = Core::restore(self.core.limits.clone(), self.core.records());
+        self.restart_on(self.core.records());
+    }
+
+    /// A new daemon on a store in which an older one left a record.
+    pub(crate) fn restart_with(&mut self, kind: &str, old: &serde_json::Value) {
+        let old = Record::decode(kind, old.to_string().as_bytes()).unwrap();
+        self.restart_on(self.core.records().into_iter().chain([old]).collect());
+    }
+
+    fn restart_on(&mut self, records: Vec<Record>) {
+        self.core = Core::restore(self.core.limits.clone(), records);
         self.step(|core, cx| {
             core.recover(cx);
             core.resume_queue(cx);

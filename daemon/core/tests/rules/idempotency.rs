@@ -14,6 +14,7 @@ use ccagent_proto::session::SessionOpenParams;
 use ccagent_proto::task::{TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams};
 use ccagent_proto::team::TeamCreateParams;
 use ccagent_proto::{Kind, Millis};
+use serde_json::json;
 
 use crate::desk::{Desk, agent, background, named, person, teammate};
 use crate::message::{team, to};
@@ -140,6 +141,30 @@ fn values_of_an_environment_are_params() {
     });
     let hashes: BTreeSet<_> = hashes.collect();
     assert_eq!(hashes.len(), 2);
+}
+
+/// I2: a key that was stored before hashes were keyed knows its own repeats still, and nothing else.
+#[test]
+fn a_key_of_an_older_daemon_knows_its_repeats() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    // The hashes of `operator/k` and of `agent.spawn {"command":["make","all"],"runInBackground":true,"env":{"TOKEN":""}}`.
+    desk.restart_with(
+        "key",
+        &json!({
+            "id": "66e780a1acb34876ed7bb82a2a3621e24a7d41398b7de7c81b931ed77e5a6ae5",
+            "seq": 1,
+            "params": "0d8d01c69ac98d1f3ec1c84d0650a0ab9e44f60685c8c360f976f2072da1f3e5",
+            "answer": task,
+            "at": desk.now,
+        }),
+    );
+    let with = |name: &str| {
+        let env = BTreeMap::from([(name.to_owned(), disguise("secret"))]);
+        AgentSpawnParams { env: Some(env), ..keyed("k") }
+    };
+    assert_eq!(desk.spawn(with("TOKEN")), task);
+    desk.refused::<AgentSpawn>(&person(), with("OTHER"), Kind::IdempotencyConflict);
 }
 
 /// The same key with other params, or for another method, is a conflict.
