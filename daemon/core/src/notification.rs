@@ -34,9 +34,6 @@ pub struct Row {
     pub session: SessionId,
     /// How the run ended.
     pub status: TaskStatus,
-    /// The session whose task it was, where that is another one: its directory has the output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<SessionId>,
     /// A sentence that names the agent and its end.
     pub summary: Box<str>,
     /// Bytes of output.
@@ -81,7 +78,6 @@ impl Core {
             attempt: task.attempt,
             session: session.clone(),
             status: outcome.status(),
-            owner: moved.then(|| task.session.clone()),
             summary: summary(task, outcome.status()).into(),
             output_bytes: task.output_bytes,
             result: task
@@ -189,7 +185,7 @@ impl Core {
         }
     }
 
-    /// Forgets the notices of a task that runs again or is removed.
+    /// Forgets the notices of a task that is removed.
     pub(crate) fn drop_notices(&mut self, cx: &mut Cx<'_>, task: TaskId) {
         let ids: Vec<NotificationId> =
             self.notifications.iter().filter(|row| row.task == task).map(|row| row.id).collect();
@@ -203,10 +199,7 @@ impl Core {
     pub(crate) fn rehome(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
         let ids: Vec<NotificationId> = self.notifications_of(session).map(|row| row.id).collect();
         for id in ids {
-            self.notifications.update(cx, &id, |row| {
-                row.session = SessionId::main();
-                row.owner.get_or_insert_with(|| session.clone());
-            });
+            self.notifications.update(cx, &id, |row| row.session = SessionId::main());
         }
         notices_moved(cx, SessionId::main());
         self.forward(cx, &mailbox(session), &mailbox(&SessionId::main()));
@@ -217,7 +210,13 @@ impl Core {
             Some(_) => wire::NotificationState::Delivered,
             None => wire::NotificationState::Pending,
         };
-        let owner = row.owner.as_ref().unwrap_or(&row.session);
+        // Whoever reads the notice: the output stays where the task's session has its files.
+        let owner = self
+            .tasks
+            .get(&row.task)
+            .map(|task| &task.session)
+            .or_else(|| self.archive.get(&row.task).map(|task| &task.session))
+            .unwrap_or(&row.session);
         let output_file = view::output_file(&self.limits.state_dir, owner, row.task);
         wire::Notification {
             id: row.id,

@@ -106,7 +106,6 @@ mod tests {
             attempt: 1,
             session: SessionId::main(),
             status: TaskStatus::Completed,
-            owner: None,
             summary: summary.into(),
             output_bytes: 0,
             result: result.map(Into::into),

@@ -3,13 +3,17 @@
 use ccagent_core::input::{Ended, Report};
 use ccagent_core::{Caller, Input};
 use ccagent_proto::agent::AgentSpawnParams;
-use ccagent_proto::method::{NotificationAck, NotificationList, NotificationNext, SessionOpen, TaskStop};
+use ccagent_proto::method::{
+    NotificationAck, NotificationList, NotificationNext, SessionClose, SessionOpen, TaskForeground,
+    TaskResume, TaskStop,
+};
 use ccagent_proto::notification::{
     NotificationAckParams, NotificationListParams, NotificationNextParams, NotificationState,
 };
-use ccagent_proto::session::SessionOpenParams;
-use ccagent_proto::task::{Exit, TaskStopParams};
-use ccagent_proto::{Kind, NotificationId};
+use ccagent_proto::session::{SessionCloseParams, SessionOpenParams};
+use ccagent_proto::task::{Exit, TaskForegroundParams, TaskResumeParams, TaskStopParams};
+use ccagent_proto::{Kind, NotificationId, SessionId};
+use serde_json::json;
 
 use crate::desk::{Desk, background, ended, named, person};
 
@@ -140,4 +144,45 @@ fn a_notice_belongs_to_the_tasks_session() {
     assert_eq!(next(&mut desk, &there).len(), 1);
     let only = NotificationListParams { session_id: Some(other), ..NotificationListParams::default() };
     assert_eq!(desk.ok::<NotificationList>(&person(), only).notifications.len(), 1);
+}
+
+/// B33, J134: a notice that moved to `main` names the file that is there, also one that an older daemon stored, and
+/// one of a run that others followed until the task was archived.
+#[test]
+fn a_notice_that_moved_names_the_tasks_own_output() {
+    let mut desk = Desk::new();
+    let other = desk.ok::<SessionOpen>(&person(), SessionOpenParams::default()).session_id;
+    let task = desk.completed(AgentSpawnParams { session_id: Some(other.clone()), ..background() });
+    let file = format!("/s/sessions/{other}/{task}/output");
+    desk.ok::<SessionClose>(&person(), SessionCloseParams { session_id: other, keep_teams: None });
+    let notice = desk.notices().remove(0);
+    assert_eq!(notice.output_file, file);
+    desk.restart_with(
+        "notification",
+        &json!({
+            "id": notice.id,
+            "task": task,
+            "attempt": 1,
+            "session": "main",
+            "status": "completed",
+            "summary": "Agent \"x\" completed",
+            "output_file": file,
+            "output_bytes": 0,
+            "duration_ms": 0,
+            "created_at": desk.now,
+        }),
+    );
+    let notice = desk.notices().remove(0);
+    assert_eq!((&notice.session_id, &notice.output_file), (&SessionId::main(), &file));
+    // Its next run is waited for, so that nothing keeps the task in memory.
+    let resume = TaskResumeParams { task_id: task.to_string(), ..TaskResumeParams::default() };
+    desk.ok::<TaskResume>(&person(), resume);
+    desk.ok::<TaskForeground>(
+        &person(),
+        TaskForegroundParams { task_id: task.to_string(), timeout_ms: None },
+    );
+    desk.exited(task, 0);
+    desk.after(120_000);
+    assert!(desk.past(task).is_some());
+    assert_eq!(desk.notices()[0].output_file, file);
 }
