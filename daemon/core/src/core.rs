@@ -1,6 +1,6 @@
 //! The state, and the one function that changes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccagent_proto::method::{Request, Response};
@@ -50,8 +50,6 @@ pub struct Core {
 pub struct Live {
     /// Connections that wait for a task in the foreground.
     pub(crate) foreground: BTreeMap<TaskId, u64>,
-    /// Tasks whose attempt this daemon asked to start: nobody else's report asks for it again.
-    pub(crate) asked: BTreeSet<TaskId>,
     /// Connections that hold a message.
     pub(crate) handed: BTreeMap<MessageId, u64>,
     /// Connections that hold a notification.

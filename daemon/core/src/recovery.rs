@@ -60,6 +60,13 @@ impl Core {
         for id in waited {
             self.move_to_background(cx, id);
         }
+        // What the old daemon asked for may never have been done: a runner finds out, and a time that ran out
+        // meanwhile was not the program's (TS-10).
+        let asked: Vec<TaskId> =
+            self.tasks.iter().filter(|row| row.asked_at.is_some()).map(|row| row.id).collect();
+        for id in asked {
+            self.tasks.change(cx, id, |row| row.asked_at = None);
+        }
         let lost: Vec<TaskId> = self
             .tasks
             .iter()

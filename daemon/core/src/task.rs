@@ -218,6 +218,9 @@ pub struct Row {
     pub active_at: Millis,
     /// When it was created.
     pub created_at: Millis,
+    /// When this daemon asked for the run's start: nobody else's report asks for it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Millis>,
     /// When the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,

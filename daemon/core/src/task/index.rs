@@ -82,7 +82,8 @@ impl Tasks {
         })
     }
 
-    fn change(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) -> bool {
+    /// Changes nothing that anybody sees of a task.
+    pub(crate) fn change(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) -> bool {
         let Some(before) = self.table.get(&id) else {
             return false;
         };
@@ -236,9 +237,10 @@ impl Index {
             State::Queued | State::Parked { .. } => None,
             State::Starting | State::Running { .. } | State::Leaving { .. } => {
                 let limited = row.budget.run_ms > 0 && row.stop.is_none();
-                // Of a program that does not come to start, the time counts from when it was asked to.
-                let begun = row.started_at.unwrap_or(row.updated_at);
-                limited.then(|| begun.saturating_add(row.budget.run_ms))
+                // Of a program that does not come to start, the time counts from when it was asked to, and does not
+                // count while nobody knows whether it was.
+                let begun = row.started_at.or(row.asked_at).filter(|_| limited);
+                begun.map(|begun| begun.saturating_add(row.budget.run_ms))
             }
             // Nothing leaves before somebody took note of its end (TS-05).
             State::Done { .. } if !row.acked => None,

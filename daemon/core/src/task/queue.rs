@@ -43,12 +43,13 @@ impl Core {
 
     /// Asks for the start of a queued task's attempt, with a token of its own.
     pub(crate) fn start(&mut self, cx: &mut Cx<'_>, id: TaskId) {
-        self.live.asked.insert(id);
         let token = format!("{:032x}", cx.ids.secret());
         let hash = token_hash(&token);
         let fresh = format!("{:032x}", cx.ids.secret()).into();
+        let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Starting;
+            row.asked_at = Some(now);
             row.token = Some(hash);
             row.control.get_or_insert(fresh);
         });

@@ -131,7 +131,7 @@ impl Core {
     /// a report is stale.
     fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id) else { return };
-        if self.live.asked.contains(&id) {
+        if row.asked_at.is_some() {
             return;
         }
         if row.state != State::Starting {
@@ -204,10 +204,10 @@ impl Core {
     /// Keeps a task whose own tree is gone until the agents that it spawned are done (G4, B28).
     fn park(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
         self.live.output.remove(&id);
-        self.live.asked.remove(&id);
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Parked { outcome: end.outcome };
+            row.asked_at = None;
             row.active_at = now;
             (row.error, row.exit, row.tail) = (end.error, end.exit, end.tail);
             row.output_error = end.output_error;
@@ -251,12 +251,12 @@ impl Core {
     fn finish_one(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
         self.live.output.remove(&id);
         let foreground = self.live.foreground.remove(&id).is_some();
-        self.live.asked.remove(&id);
         let End { outcome, error, exit, output, output_error, tail } = end;
         let log_error = error.clone();
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Done { outcome, at: now };
+            row.asked_at = None;
             row.error = error;
             row.exit = exit;
             row.stop = None;

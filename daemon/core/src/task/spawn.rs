@@ -305,6 +305,7 @@ impl Core {
             error: None,
             active_at: now,
             created_at: now,
+            asked_at: None,
             started_at: None,
             updated_at: now,
         }

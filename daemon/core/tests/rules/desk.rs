@@ -85,7 +85,10 @@ impl Desk {
     /// A new daemon on a store in which an older one left a record.
     pub(crate) fn restart_with(&mut self, kind: &str, old: &serde_json::Value) {
         let old = Record::decode(kind, old.to_string().as_bytes()).unwrap();
-        self.restart_on(self.core.records().into_iter().chain([old]).collect());
+        let mut records = self.core.records();
+        records.retain(|record| (record.kind(), record.id()) != (old.kind(), old.id()));
+        records.push(old);
+        self.restart_on(records);
     }
 
     fn restart_on(&mut self, records: Vec<Record>) {

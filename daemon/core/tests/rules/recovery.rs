@@ -62,6 +62,32 @@ fn a_start_that_was_lost_is_made_once() {
     assert_eq!((desk.starts(), desk.get(task).status), (Vec::new(), TaskStatus::Running));
 }
 
+/// TS-10, I2: an acknowledged spawn that no shim claimed is started however long the daemon was down, and its time
+/// begins with that start; so it is, too, where an older daemon stored no time of asking.
+#[test]
+fn a_start_that_was_lost_does_not_time_out() {
+    for old in [false, true] {
+        let mut desk = Desk::new();
+        let task = desk.spawn(AgentSpawnParams { run_timeout_ms: Some(1_000), ..background() });
+        desk.now += 3_600_000;
+        if old {
+            let mut row = desk.core.live().next().unwrap().clone();
+            row.asked_at = None;
+            desk.restart_with("task", &serde_json::to_value(row).unwrap());
+        } else {
+            desk.restart();
+        }
+        desk.after(5_000);
+        assert_eq!(desk.stops(), [], "the runner has not reported");
+        desk.report(task, Report::NeverStarted);
+        assert_eq!(desk.starts(), [task]);
+        desk.after(999);
+        assert_eq!(desk.stops(), []);
+        desk.after(1);
+        assert_eq!(desk.stops(), [(task, 10_000)]);
+    }
+}
+
 /// D54, L6: a stop that was asked for before the crash holds after it, however far the start had come.
 #[test]
 fn a_stop_outlives_the_daemon() {
