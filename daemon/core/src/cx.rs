@@ -62,6 +62,9 @@ impl<'a> Cx<'a> {
 pub struct About {
     /// The task.
     pub task: Option<ccagent_proto::TaskId>,
+    /// The tasks above it when it happened, the nearest first: who may hear of it follows from them also when it is
+    /// told again after the task is gone.
+    pub above: std::sync::Arc<[ccagent_proto::TaskId]>,
     /// The session.
     pub session: Option<ccagent_proto::SessionId>,
     /// The team.

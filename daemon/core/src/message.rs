@@ -280,6 +280,7 @@ impl Core {
 pub(crate) fn mail_event(cx: &mut Cx<'_>, address: &Address, r#type: &'static str, data: serde_json::Value) {
     let about = About {
         task: address.task,
+        above: Arc::default(),
         session: address.session.clone(),
         team: address.team.as_deref().map(Into::into),
         mailbox: Some(address.mailbox.clone()),

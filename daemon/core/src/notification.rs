@@ -163,8 +163,10 @@ impl Core {
             };
             self.live.noted.remove(id);
             acked += 1;
-            let about =
-                About { task: Some(row.task), session: Some(row.session.clone()), ..About::default() };
+            let task = self.tasks.get(&row.task);
+            let above = task.into_iter().flat_map(|task| self.tasks.above(task)).collect();
+            let session = Some(row.session.clone());
+            let about = About { task: Some(row.task), above, session, ..About::default() };
             cx.event(Topic::Notification, "notification.acked", about, json!({ "notificationId": id }));
             if self.tasks.get(&row.task).is_some_and(|task| task.attempt == row.attempt) {
                 self.tasks.update(cx, row.task, |task| task.acked = true);

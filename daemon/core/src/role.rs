@@ -216,18 +216,19 @@ impl Core {
             return self.own_address(caller).is_ok_and(|own| own.mailbox == *mailbox);
         }
         let team = about.team.as_deref();
-        match about.task {
-            None => team.is_some_and(|team| self.may_see_team(caller, team).is_ok()),
-            Some(id) => match self.tasks.get(&id) {
-                Some(row) => self.may_see(caller, row),
-                // Of one that is gone no more is known than its team.
-                None => match &caller.who {
-                    Who::Operator => true,
-                    Who::Agent(own) => *own == id,
-                    Who::Member { team: own, .. } => team == Some(&**own),
-                },
-            },
-        }
+        let Some(id) = about.task else {
+            return team.is_some_and(|team| self.may_see_team(caller, team).is_ok());
+        };
+        let own_tree = self.task_of(caller).is_some_and(|own| own == id || about.above.contains(&own));
+        own_tree
+            || match &caller.who {
+                Who::Operator => true,
+                Who::Agent(_) => false,
+                // Of one that is gone no more is known than its team's name.
+                Who::Member { team: own, .. } => {
+                    self.tasks.get(&id).map_or(team == Some(&**own), |row| self.is_of(row, own))
+                }
+            }
     }
 
     /// Refuses a caller that may not see a team.
@@ -244,14 +245,7 @@ impl Core {
     }
 
     fn is_below(&self, row: &Task, ancestor: TaskId) -> bool {
-        let mut above = row.above;
-        while let Some(id) = above {
-            if id == ancestor {
-                return true;
-            }
-            above = self.tasks.get(&id).and_then(|row| row.above);
-        }
-        false
+        self.tasks.above(row).any(|id| id == ancestor)
     }
 
     /// The error for what a caller's role may not do.

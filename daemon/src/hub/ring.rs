@@ -8,13 +8,13 @@
 //! Whole packs leave at the front, so up to one pack more than asked for is kept.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
-use ccagent_proto::Millis;
 use ccagent_proto::event::{Event, Topic};
+use ccagent_proto::{Millis, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Events of a pack: enough alike ones for the compressor, few enough that packing holds nobody up.
@@ -35,6 +35,18 @@ pub(super) struct Entry {
 pub(super) struct Head {
     pub(super) topic: Topic,
     pub(super) about: About,
+}
+
+impl Head {
+    /// The same, with what is above its task held once by all that have it: siblings' events come in crowds.
+    fn sharing(&self, lines: &mut BTreeSet<Arc<[TaskId]>>) -> Self {
+        let mut head = self.clone();
+        match lines.get(&head.about.above) {
+            Some(line) => head.about.above = line.clone(),
+            None => drop(lines.insert(head.about.above.clone())),
+        }
+        head
+    }
 }
 
 /// The rest of an event.
@@ -78,9 +90,10 @@ impl Pack {
     fn new(entries: &[Arc<Entry>]) -> Result<Self, std::io::Error> {
         let bodies: Vec<&Body> = entries.iter().map(|entry| &entry.body).collect();
         let text = serde_json::to_vec(&bodies)?;
+        let mut lines = BTreeSet::new();
         Ok(Self {
             first: entries.first().map_or(0, |entry| entry.seq),
-            heads: entries.iter().map(|entry| entry.head.clone()).collect(),
+            heads: entries.iter().map(|entry| entry.head.sharing(&mut lines)).collect(),
             bodies: zstd::bulk::compress(&text, LEVEL)?.into(),
             size: text.len(),
         })
@@ -224,6 +237,22 @@ mod tests {
             seqs(ring.after(0, tenth)),
             (1..=5 * PACK as u64 / 10).map(|n| n * 10).collect::<Vec<_>>()
         );
+    }
+
+    /// I8: what is above a task is held once for all events of a pack that have it.
+    #[test]
+    fn what_is_above_tasks_is_held_once() {
+        let mut ring = Ring::new(10 * PACK);
+        for seq in 1..=2 * PACK as u64 {
+            let above = [TaskId(uuid::Uuid::from_u128(u128::from(seq % 2)))].into();
+            let about = About { above, ..About::default() };
+            let happened =
+                Happened { at: seq, topic: Topic::Task, r#type: "task.progress", about, data: json!({}) };
+            ring.push(Arc::new(Entry::new(seq, happened)));
+        }
+        let lines: BTreeSet<_> =
+            ring.packs.iter().flat_map(|pack| &pack.heads).map(|head| head.about.above.as_ptr()).collect();
+        assert_eq!(lines.len(), 2);
     }
 
     /// I8: a ring keeps what it is to keep and at most one pack more, small ones exactly.

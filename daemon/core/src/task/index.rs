@@ -123,6 +123,11 @@ impl Tasks {
         self.index.names.keys().map(AsRef::as_ref)
     }
 
+    /// The tasks above one, the nearest first.
+    pub fn above(&self, row: &Row) -> impl Iterator<Item = TaskId> {
+        std::iter::successors(row.above, |id| self.get(id)?.above)
+    }
+
     /// The children of a task.
     pub fn children(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
         self.index.children.get(&id).into_iter().flatten().copied()

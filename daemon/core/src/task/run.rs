@@ -311,6 +311,7 @@ impl Core {
         }
         let about = About {
             task: Some(id),
+            above: self.tasks.above(row).collect(),
             session: Some(row.session.clone()),
             team: row.team.as_deref().filter(|team| self.is_of(row, team)).map(Into::into),
             mailbox: None,

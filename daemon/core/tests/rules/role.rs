@@ -1,8 +1,12 @@
 //! The table of roles, row by row: what is not allowed is refused by name, and changes nothing.
 
+use ccagent_core::cx::About;
 use ccagent_core::{Caller, Effect, Input, Who};
+use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::daemon::Role;
-use ccagent_proto::method::{AgentSpawn, Request, TaskList, TeamCreate, TeamDelete, TeamJoin, TeamLeave};
+use ccagent_proto::method::{
+    AgentSpawn, Request, TaskList, TaskRemove, TeamCreate, TeamDelete, TeamJoin, TeamLeave,
+};
 use ccagent_proto::task::{
     TaskForegroundParams, TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
 };
@@ -286,4 +290,45 @@ fn an_agent_whose_run_is_over_is_nobody() {
     desk.exited(own, 0);
     assert_eq!(over(&desk), [&caller.who]);
     check_over(&desk, &caller, child, Kind::NotAuthorised);
+}
+
+/// K138, I17: whoever is above a task hears of it in a replay as it did then, whether the task was archived or removed
+/// since, or what stood between them; and nobody else does.
+#[test]
+fn who_is_above_a_task_hears_of_it_when_it_is_gone() {
+    let mut desk = Desk::new();
+    let (top, other) = (desk.spawn(background()), desk.spawn(background()));
+    let middle = desk.ok::<AgentSpawn>(&agent(top), background()).task_id;
+    let tasks = [AgentSpawnParams { persist: Some(false), ..background() }, background(), background()]
+        .map(|params| desk.ok::<AgentSpawn>(&agent(middle), params).task_id);
+    let mut heard = Vec::new();
+    for task in tasks {
+        desk.started(task);
+        heard.extend(abouts(&desk));
+        desk.exited(task, 0);
+        heard.extend(abouts(&desk));
+    }
+    let remove = |id: TaskId| TaskRemoveParams { task_id: id.to_string(), force: None };
+    desk.ok::<TaskRemove>(&person(), remove(tasks[2]));
+    heard.extend(abouts(&desk));
+    desk.ack_all();
+    desk.after(120_000);
+    desk.exited(middle, 0);
+    desk.ok::<TaskRemove>(&person(), remove(middle));
+    assert_eq!(desk.core.live().map(|row| row.id).collect::<Vec<_>>(), [top, other]);
+
+    assert!(tasks.iter().all(|task| heard.iter().any(|about| about.task == Some(*task))));
+    for about in heard {
+        assert!(desk.core.may_hear(&agent(top), &about) && desk.core.may_hear(&agent(middle), &about));
+        assert!(!desk.core.may_hear(&agent(other), &about));
+    }
+}
+
+/// What the events of the last input were about.
+fn abouts(desk: &Desk) -> Vec<About> {
+    let abouts = desk.effects.iter().filter_map(|effect| match effect {
+        Effect::Event(happened) if happened.about.task.is_some() => Some(happened.about.clone()),
+        _ => None,
+    });
+    abouts.collect()
 }
