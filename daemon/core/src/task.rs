@@ -139,6 +139,9 @@ pub struct Row {
     /// The team that it is a member of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<Box<str>>,
+    /// Which of the teams that had that name it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_number: Option<u64>,
     /// The agent's definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<Box<str>>,

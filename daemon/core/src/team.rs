@@ -54,6 +54,9 @@ pub struct Row {
     pub revision: u64,
     /// When it was made.
     pub created_at: Millis,
+    /// Which team it is of all that were made; older daemons did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
 }
 
 impl Row {
@@ -161,6 +164,7 @@ impl Core {
             members: vec![member],
             revision: 1,
             created_at: cx.now,
+            number: Some(self.next(cx, "team")),
         };
         self.teams.insert(cx, row);
         team_event(cx, &name, "team.created", json!({}));

@@ -272,6 +272,7 @@ impl Core {
             parent: plan.parent,
             above: plan.parent.filter(|id| self.tasks.get(id).is_some()),
             name: plan.name.map(Into::into),
+            team_number: plan.team.as_ref().and_then(|team| self.teams.get(team)?.number),
             team: plan.team.map(Into::into),
             agent_type: params.subagent_type.map(Into::into),
             description: crate::message::shorten(&description, 200).into(),

@@ -113,10 +113,15 @@ impl Core {
         }
     }
 
-    /// Whether a task is one of a team, and not of one that had the name before.
+    /// Whether a task is one of a team, and not of one that had the name before. By the clock that is told only where
+    /// an older daemon made both: it may have been set back since.
     pub(crate) fn is_of(&self, row: &task::Row, team: &str) -> bool {
+        let same = |team: &Row| match team.number {
+            None if row.team_number.is_none() => team.created_at <= row.created_at,
+            number => number == row.team_number,
+        };
         row.team.as_deref() == Some(team)
-            && self.teams.get(&team.to_owned()).is_none_or(|team| team.created_at <= row.created_at)
+            && (self.membership_of(row).is_some() || self.teams.get(&team.to_owned()).is_none_or(same))
     }
 
     fn set_ended(&mut self, cx: &mut Cx<'_>, id: TaskId, ended: bool) {

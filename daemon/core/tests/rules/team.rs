@@ -253,3 +253,21 @@ fn an_agent_of_a_deleted_team_is_nobody_in_the_next() {
     );
     assert!(!of_team, "{:?}", desk.effects);
 }
+
+/// A14: whose task is whose does not follow the clock, which may be set back over a restart.
+#[test]
+fn a_clock_that_was_set_back_makes_nobody_a_member() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    desk.spawn(teammate("red", "ann"));
+    desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "red".into(), force: Some(true) });
+    desk.now -= 1_000_000;
+    desk.restart();
+    team(&mut desk, "red", &[]);
+    desk.now -= 1_000_000;
+    let new = desk.completed(teammate("red", "ann"));
+    let newest = desk.spawn(teammate("red", "ann"));
+    let lead = member(10, "red", "lead");
+    let seen: Vec<_> = desk.ok::<TaskList>(&lead, TaskListParams::default()).tasks;
+    assert_eq!(seen.iter().map(|task| task.id).collect::<Vec<_>>(), [new, newest]);
+}
