@@ -19,7 +19,7 @@ use crate::page;
 use crate::record::Record;
 use crate::session::mailbox;
 use crate::table::Stored;
-use crate::task::{Row as Task, State, view};
+use crate::task::{Outcome, Row as Task, State, view};
 
 /// A notification as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl Core {
             attempt: task.attempt,
             session: session.clone(),
             status: outcome.status(),
-            summary: summary(task, outcome.status()).into(),
+            summary: summary(task, outcome).into(),
             output_bytes: task.output_bytes,
             result: task
                 .tail
@@ -240,17 +240,8 @@ impl Core {
 }
 
 /// A sentence that names the agent and says how it ended (NT-07, C41).
-fn summary(task: &Task, status: TaskStatus) -> String {
-    let verb = match status {
-        TaskStatus::Completed => "completed",
-        TaskStatus::Killed => "was stopped",
-        TaskStatus::Interrupted => "was interrupted",
-        TaskStatus::Failed
-        | TaskStatus::Queued
-        | TaskStatus::Running
-        | TaskStatus::Waiting
-        | TaskStatus::Idle => "failed",
-    };
+fn summary(task: &Task, outcome: Outcome) -> String {
+    let verb = outcome.verb();
     let name = match &task.name {
         Some(_) => task.label(),
         None => task.description.to_string(),

@@ -95,16 +95,26 @@ impl Core {
     ) -> Vec<(TaskId, End)> {
         let dependents = self.tasks.dependents(id);
         if outcome != Outcome::Completed {
-            return dependents.into_iter().map(|dependent| (dependent, dependency_failed(id))).collect();
+            return dependents.into_iter().map(|dependent| (dependent, self.dependency_failed(id))).collect();
         }
         for dependent in dependents {
             self.tasks.update(cx, dependent, |row| row.waits.retain(|wait| *wait != id));
         }
         Vec::new()
     }
-}
 
-/// The end of a task whose predecessor did not complete.
-pub(crate) fn dependency_failed(predecessor: TaskId) -> End {
-    End::failed(task_error("dependency", format!("{predecessor}, which had to complete first, did not")))
+    /// The end of a task whose predecessor did not complete: it says which, and how that one ended.
+    pub(crate) fn dependency_failed(&self, predecessor: TaskId) -> End {
+        let row = self.tasks.get(&predecessor);
+        let outcome = match row.map(|row| &row.state) {
+            Some(State::Done { outcome, .. }) => Some(*outcome),
+            _ => self.archive.get(&predecessor).map(|entry| entry.outcome),
+        };
+        let name = match row.filter(|row| row.name.is_some()) {
+            Some(row) => format!("{} ({predecessor})", row.label()),
+            None => predecessor.to_string(),
+        };
+        let how = outcome.map_or("is gone", Outcome::verb);
+        End::failed(task_error("dependency", format!("{name}, which had to complete first, {how}")))
+    }
 }

@@ -10,7 +10,6 @@ use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::queue::dependency_failed;
 use super::resolve::Found;
 use super::view::COMMAND;
 use super::{Budget, Launch, Outcome, Row, State, shape};
@@ -71,7 +70,7 @@ impl Core {
         self.task_event(cx, id, Topic::Task, "task.spawned", json!({}));
         self.task_event(cx, id, Topic::Sdk, "task_started", json!({ "task_type": "local_agent" }));
         match doomed {
-            Some(predecessor) => self.finish(cx, id, dependency_failed(predecessor)),
+            Some(predecessor) => self.finish(cx, id, self.dependency_failed(predecessor)),
             None => self.start_queued(cx),
         }
         self.spawn_result(cx, id)

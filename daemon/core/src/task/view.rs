@@ -22,6 +22,16 @@ impl Outcome {
             Self::Interrupted => TaskStatus::Interrupted,
         }
     }
+
+    /// What a sentence about the end says of the task (NT-07).
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Killed => "was stopped",
+            Self::Interrupted => "was interrupted",
+        }
+    }
 }
 
 impl Row {

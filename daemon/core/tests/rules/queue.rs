@@ -7,7 +7,7 @@ use ccagent_proto::session::{SessionOpenParams, SessionPauseParams};
 use ccagent_proto::task::{TaskStatus, TaskStopParams, WaitKind};
 use ccagent_proto::{Kind, SessionId, TaskId};
 
-use crate::desk::{Desk, background, person};
+use crate::desk::{Desk, background, named, person};
 
 fn after(tasks: &[TaskId]) -> AgentSpawnParams {
     AgentSpawnParams { after: Some(tasks.iter().map(ToString::to_string).collect()), ..background() }
@@ -175,4 +175,30 @@ fn a_stopping_daemon_starts_nothing() {
     assert_eq!(desk.starts(), []);
     desk.restart();
     assert_eq!(desk.starts(), [task]);
+}
+
+/// C41: a task that can't run says for whom it waited, by name where there is one, and how that one ended.
+#[test]
+fn a_failed_dependency_names_the_predecessor_and_its_end() {
+    for (name, how) in [(true, "failed"), (false, "was stopped")] {
+        let mut desk = Desk::new();
+        let first = desk.spawn(if name { named("ann") } else { background() });
+        let waiting = desk.spawn(after(&[first]));
+        if name {
+            desk.exited(first, 1);
+        } else {
+            let stop = TaskStopParams { task_id: first.to_string(), ..TaskStopParams::default() };
+            desk.ok::<TaskStop>(&person(), stop);
+            desk.exited(first, 0);
+        }
+        let called = if name { format!("ann ({first})") } else { first.to_string() };
+        let message = desk.get(waiting).error.unwrap().message;
+        assert_eq!(message, format!("{called}, which had to complete first, {how}"));
+        // It says the same to who comes after the predecessor left memory.
+        desk.ack_all();
+        desk.after(120_000);
+        let late = desk.spawn(after(&[first]));
+        let message = desk.get(late).error.unwrap().message;
+        assert_eq!(message, format!("{first}, which had to complete first, {how}"));
+    }
 }
