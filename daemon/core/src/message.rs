@@ -249,7 +249,9 @@ impl Core {
         self.holds(caller)?;
         match caller.who {
             Who::Operator | Who::Agent(_) => Ok(self.sender(caller, None)),
-            Who::Member { .. } => Err(self.refusal(caller, "a message out of the daemon", "operator")),
+            Who::Member { .. } => {
+                Err(self.refusal(caller, "a member may write only inside its own team", "operator"))
+            }
         }
     }
 

@@ -87,7 +87,9 @@ impl Core {
         match &caller.who {
             Who::Operator => Ok(()),
             Who::Agent(id) if self.tasks.get(id).is_some_and(Task::holds_slot) => Ok(()),
-            Who::Agent(_) => Err(self.refusal(caller, "a call of an agent whose run is over", "operator")),
+            Who::Agent(_) => {
+                Err(self.refusal(caller, "an agent may call only while its run lasts", "operator"))
+            }
             Who::Member { team, name } => {
                 let seat = self.live.present.get(&(team.clone(), name.clone()));
                 if seat.is_some_and(|seen| seen.conn == Some(caller.conn)) {
@@ -119,7 +121,9 @@ impl Core {
     pub(crate) fn needs_operator(&self, caller: &Caller, what: &str) -> Result<(), Error> {
         match caller.who {
             Who::Operator => Ok(()),
-            Who::Agent(_) | Who::Member { .. } => Err(self.refusal(caller, what, "operator")),
+            Who::Agent(_) | Who::Member { .. } => {
+                Err(self.refusal(caller, &format!("only an operator may use {what}"), "operator"))
+            }
         }
     }
 
@@ -148,7 +152,14 @@ impl Core {
     /// Refuses a caller that may not read a task, or is not who it was.
     pub fn needs_sight(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
         self.holds(caller)?;
-        if self.may_see(caller, row) { Ok(()) } else { Err(self.refusal(caller, "this task", "operator")) }
+        if self.may_see(caller, row) {
+            return Ok(());
+        }
+        let whose = match caller.who {
+            Who::Member { .. } => "a member may see only the agents of its team and those that it spawned",
+            Who::Operator | Who::Agent(_) => "an agent may see only itself and the agents that it spawned",
+        };
+        Err(self.refusal(caller, whose, "operator"))
     }
 
     /// Refuses a caller that may not stop, write to, resume or remove a task.
@@ -159,7 +170,15 @@ impl Core {
             Who::Member { .. } | Who::Agent(_) => false,
         };
         let below = self.task_of(caller).is_some_and(|own| self.is_below(row, own));
-        if team || below { Ok(()) } else { Err(self.refusal(caller, "this task", "operator")) }
+        if team || below {
+            return Ok(());
+        }
+        let whose = match self.role(caller) {
+            Role::Lead => "a lead may steer only the agents of its team and those that it spawned",
+            Role::Teammate => "a teammate may steer only the agents that it spawned",
+            Role::Operator | Role::Agent => "an agent may steer only the agents that it spawned",
+        };
+        Err(self.refusal(caller, whose, "operator"))
     }
 
     /// Finds a live or held task that a caller may steer.
@@ -177,7 +196,7 @@ impl Core {
     pub(crate) fn may_message(&self, caller: &Caller, address: &Address) -> Result<(), Error> {
         match (&caller.who, &address.team) {
             (Who::Member { team, .. }, Some(other)) if **team != **other => {
-                Err(self.refusal(caller, "a message to another team", "operator"))
+                Err(self.refusal(caller, "a member may write only inside its own team", "operator"))
             }
             _ => Ok(()),
         }
@@ -241,17 +260,21 @@ impl Core {
             Who::Member { team: own, .. } => **own == *team,
             Who::Agent(_) => self.own_team(caller).as_deref() == Some(team),
         };
-        if own { Ok(()) } else { Err(self.refusal(caller, "another team", "operator")) }
+        if own {
+            Ok(())
+        } else {
+            Err(self.refusal(caller, "only a team's members and operators may see it", "operator"))
+        }
     }
 
     fn is_below(&self, row: &Task, ancestor: TaskId) -> bool {
         self.tasks.above(row).any(|id| id == ancestor)
     }
 
-    /// The error for what a caller's role may not do.
-    pub fn refusal(&self, caller: &Caller, what: &str, needs: &str) -> Error {
+    /// The error for what a caller's role may not do, with the rule that says who may.
+    pub fn refusal(&self, caller: &Caller, rule: &str, needs: &str) -> Error {
         let role = self.role(caller).word();
-        Error::new(Kind::NotAuthorised, format!("{what} is not for a caller with the role {role}"))
+        Error::new(Kind::NotAuthorised, format!("{rule}: the role of this caller is {role}"))
             .with("role", role)
             .with("needs", needs)
     }

@@ -68,7 +68,9 @@ impl Core {
     pub fn session_of(&self, caller: &Caller, named: Option<&SessionId>) -> Result<SessionId, Error> {
         if let Some(own) = self.home_of(caller) {
             return match named {
-                Some(other) if *other != own => Err(self.refusal(caller, "another session", "operator")),
+                Some(other) if *other != own => {
+                    Err(self.refusal(caller, "a member or an agent has its own session only", "operator"))
+                }
                 _ => Ok(own),
             };
         }

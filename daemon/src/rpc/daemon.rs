@@ -148,7 +148,7 @@ fn owner_of(core: &Core, caller: &Caller, token: &str) -> Result<Who, Error> {
     let member = core.member_by_token(token);
     let member = member.map(|(team, name)| Who::Member { team: team.into(), name: name.into() });
     let owner = member.or_else(|| core.task_by_token(token).map(Who::Agent));
-    owner.ok_or_else(|| core.refusal(caller, "a token that nobody has", "token"))
+    owner.ok_or_else(|| core.refusal(caller, "nobody has this token", "token"))
 }
 
 fn limits(limits: &Limits) -> BTreeMap<String, u64> {
