@@ -294,6 +294,13 @@ fn weight(write: &Write) -> usize {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use ccagent_core::Record;
+    use ccagent_core::message::Body;
+    use ccagent_core::table::Stored;
+    use ccagent_proto::mailbox::MailboxPollParams;
+    use ccagent_proto::message::{Content, MessageSendParams};
+    use ccagent_proto::method::{MailboxPoll, MessageSend};
+
     use super::*;
     use crate::hub::Bounds;
 
@@ -316,6 +323,32 @@ pub(crate) mod tests {
         let core = Core::new(ccagent_core::Limits::default());
         let (driver, handle) = Driver::new(core, store, hub, NoHands, inbox);
         (driver, handle, dir)
+    }
+
+    /// MB-16, I2: mail whose text can't be read is handed to nobody: whoever asks next gets it.
+    #[tokio::test]
+    async fn mail_that_can_not_be_given_is_its_mailboxs_again() {
+        let (mut driver, handle, _dir) = idle(8);
+        driver.recover().await.unwrap();
+        let store = driver.store.clone();
+        let running = tokio::spawn(driver.run());
+        let params = MessageSendParams {
+            to: "main".into(),
+            message: Content::Text("x".repeat(100_000)),
+            ..MessageSendParams::default()
+        };
+        let id =
+            handle.call::<MessageSend>(Caller::operator(1), params).await.unwrap().delivered[0].message_id;
+        let body = Body { id, text: "again".into() };
+        let row = |value| store::Write { kind: Body::KIND, id: body.id.to_string().into(), value };
+        store.commit(vec![row(None)]).await.unwrap();
+        let poll = async |conn| {
+            handle.call::<MailboxPoll>(Caller::operator(conn), MailboxPollParams::default()).await
+        };
+        assert!(poll(1).await.is_err());
+        store.commit(vec![row(Some(Record::Body(body.clone()).encode().unwrap()))]).await.unwrap();
+        assert_eq!(poll(2).await.unwrap().messages[0].text, "again");
+        running.abort();
     }
 
     /// L6: a question, too, is answered only after the commit of what it saw.

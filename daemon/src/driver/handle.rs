@@ -56,7 +56,15 @@ impl Handle {
             Err(error) if made(&response) => {
                 tracing::warn!(%error, "what a task was started with could not be read");
             }
-            completed => completed?,
+            Err(error) => {
+                // Mail that was handed out and does not arrive is its mailbox's again, for whoever asks next.
+                if let Response::MailboxPoll(result) = &response {
+                    let ids = result.messages.iter().map(|message| message.id).collect();
+                    self.mailbox_return(caller.conn, ids).await;
+                }
+                return Err(error);
+            }
+            Ok(()) => {}
         }
         Ok(response)
     }
