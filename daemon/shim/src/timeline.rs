@@ -23,16 +23,21 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Goes on behind the last whole entry.
-    pub(crate) fn new(file: File) -> std::io::Result<Self> {
-        let entries = file.metadata()?.len() / ENTRY as u64;
-        file.set_len(entries * ENTRY as u64)?;
+    /// Goes on behind the last entry that lies within so many bytes of output. After a loss of power more may be there
+    /// of the index than of the output; an offset must not fall.
+    pub(crate) fn new(file: File, output: u64) -> std::io::Result<Self> {
+        let (mut entries, mut high) = (0, file.metadata()?.len() / ENTRY as u64);
         let mut last = None;
-        if entries > 0 {
+        while entries < high {
+            let middle = entries + (high - entries) / 2;
             let mut bytes = [0; ENTRY];
-            file.read_exact_at(&mut bytes, (entries - 1) * ENTRY as u64)?;
-            last = Entry::from_bytes(bytes);
+            file.read_exact_at(&mut bytes, middle * ENTRY as u64)?;
+            match Entry::from_bytes(bytes).filter(|entry| entry.offset < output) {
+                Some(within) => (entries, last) = (middle + 1, Some(within)),
+                None => high = middle,
+            }
         }
+        file.set_len(entries * ENTRY as u64)?;
         Ok(Self { file: Some(file), entries, last, dense: DENSE_ENTRIES })
     }
 
@@ -73,7 +78,7 @@ mod tests {
     use super::*;
 
     fn noted(dense: u64, notes: &[(u64, Stream, u64)]) -> Vec<(u64, u64)> {
-        let mut timeline = Timeline { dense, ..Timeline::new(tempfile::tempfile().unwrap()).unwrap() };
+        let mut timeline = Timeline { dense, ..Timeline::new(tempfile::tempfile().unwrap(), 0).unwrap() };
         for &(offset, stream, now) in notes {
             timeline.note_at(offset, stream, now);
         }
@@ -110,5 +115,27 @@ mod tests {
             (3, Stream::Err, 2_000),
         ];
         assert_eq!(noted(2, &notes), [(0, 1_000), (1, 1_001), (3, 2_000)]);
+    }
+
+    /// OF-07, I2: what a loss of power left in the index beyond the output is cut, a torn entry too, and offsets rise
+    /// behind it.
+    #[test]
+    fn entries_beyond_the_output_are_cut() {
+        for (output, kept) in [(0, 0), (1, 1), (10, 1), (11, 2), (20, 2), (99, 3)] {
+            let file = tempfile::tempfile().unwrap();
+            for (at, offset) in [0, 10, 20].into_iter().enumerate() {
+                let entry = Entry { offset, at_ms: 1_000, stream: Stream::Out };
+                file.write_all_at(&entry.to_bytes(), (at * ENTRY) as u64).unwrap();
+            }
+            file.write_all_at(&[7; 5], 3 * ENTRY as u64).unwrap();
+            let mut timeline = Timeline::new(file, output).unwrap();
+            assert_eq!(timeline.entries, kept, "{output}");
+            timeline.note_at(output, Stream::Err, 1_000);
+            let file = timeline.file.unwrap();
+            assert_eq!(file.metadata().unwrap().len(), (kept + 1) * ENTRY as u64);
+            let mut bytes = [0; ENTRY];
+            file.read_exact_at(&mut bytes, kept * ENTRY as u64).unwrap();
+            assert_eq!(Entry::from_bytes(bytes).unwrap().offset, output);
+        }
     }
 }

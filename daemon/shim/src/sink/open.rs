@@ -28,8 +28,9 @@ impl Sink {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let file = open_own(&spec.output_file, spec.append_output)?;
-        let timeline = Timeline::new(open_own(&index::path_of(&spec.output_file), spec.append_output)?)?;
         let len = file.metadata()?.len();
+        let index = open_own(&index::path_of(&spec.output_file), spec.append_output)?;
+        let timeline = Timeline::new(index, len)?;
         let rate = Rate { limit: spec.output_rate, since: Instant::now(), used: 0 };
         Ok(Self {
             file,
