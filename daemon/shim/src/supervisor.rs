@@ -263,6 +263,7 @@ impl Supervisor {
             descendants: self.living(),
             stdin_seq: self.stdin.last_seq(),
             stdin_waiting: self.stdin.waiting_seq(),
+            answers_resize: true,
         }
     }
 

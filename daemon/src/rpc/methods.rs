@@ -67,7 +67,8 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.page::<wire::TaskEvents, _, _>(task::events);
     // Mostly it waits for the program to read. Its bytes are kept meanwhile, as many as a connection's calls may hold.
     registry.read::<wire::TaskWrite, _, _>(task::write);
-    registry.work::<wire::TaskResize, _, _>(task::resize);
+    // The size is with the attempt at once; only that the program has it is waited for.
+    registry.read::<wire::TaskResize, _, _>(task::resize);
     registry.take::<wire::NotificationNext, _, _>(mail::next_notification);
     registry.read::<wire::NotificationParse, _, _>(mail::parse_notification);
     registry.take::<wire::MailboxPoll, _, _>(mail::poll);

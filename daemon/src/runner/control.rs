@@ -63,10 +63,11 @@ impl Attempt {
         }
     }
 
-    fn say_lasting(&self, lines: &mut Lines) {
+    fn say_lasting(&mut self, lines: &mut Lines) {
         for line in self.lasting.lines() {
             lines.say(line);
         }
+        self.lasting.said();
     }
 
     async fn hear(&mut self, line: ShimLine, lines: &mut Lines, output: &mut Output) {
@@ -89,6 +90,7 @@ impl Attempt {
     }
 
     async fn greeted(&mut self, state: State, lines: &mut Lines, output: &mut Output) {
+        self.lasting.greeted(&state);
         self.say_lasting(lines);
         self.input.greeted(&state);
         if state.output_bytes > 0 || state.output_truncated {

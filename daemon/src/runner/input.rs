@@ -158,6 +158,7 @@ mod tests {
             descendants: 1,
             stdin_seq,
             stdin_waiting,
+            answers_resize: true,
         }
     }
 

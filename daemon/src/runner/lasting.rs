@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ccagent_proto::{Error, Kind, Millis, TaskId};
-use ccagent_shim::wire::{DaemonLine, ResizeError};
+use ccagent_shim::wire::{DaemonLine, ResizeError, State};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -20,6 +20,8 @@ pub(super) struct Lasting {
     size: Option<(u16, u16)>,
     /// Who waits for the size to be taken.
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// Whether the shim is older than the daemon, and says nothing of sizes.
+    takes_silently: bool,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,20 @@ impl Lasting {
         };
         tokio::time::sleep_until(deadline).await;
         stop.deadline = None;
+    }
+
+    /// The shim says whether it answers sizes.
+    pub(super) fn greeted(&mut self, state: &State) {
+        self.takes_silently = !state.answers_resize;
+    }
+
+    /// All of it is on its way to the shim: one that says nothing of a size has it, as far as can be told.
+    pub(super) fn said(&mut self) {
+        if self.takes_silently {
+            for reply in self.waiting.drain(..) {
+                drop(reply.send(Ok(())));
+            }
+        }
     }
 
     /// What to say after a hello. Whether the shim has heard it before is not asked: another stop changes nothing
@@ -158,8 +174,26 @@ mod tests {
         assert_eq!((one.await.unwrap(), two.await.unwrap(), lasting.owes()), (Ok(()), Ok(()), false));
         let (third, three) = resize(70);
         lasting.note(third);
+        lasting.said();
+        assert!(lasting.owes(), "the shim answers");
         lasting.resized(task, (70, 24), Some(ResizeError::NoTerminal));
         assert_eq!(three.await.unwrap().unwrap_err().kind, Kind::InvalidParams);
         assert_eq!(lasting.lines().count(), 0);
+    }
+
+    /// SV-07, CD-03: under a shim that is older than the daemon, which answers no size, it is taken once it was said.
+    #[tokio::test]
+    async fn a_size_is_not_waited_for_under_an_older_shim() {
+        let state = r#"{"outputBytes":0,"outputTruncated":false,"descendants":1}"#;
+        let mut lasting = Lasting::default();
+        let (early, one) = resize(80);
+        lasting.note(early);
+        lasting.greeted(&serde_json::from_str(state).unwrap());
+        lasting.said();
+        let (late, two) = resize(90);
+        lasting.note(late);
+        lasting.said();
+        assert_eq!((one.await.unwrap(), two.await.unwrap(), lasting.owes()), (Ok(()), Ok(()), false));
+        assert_eq!(lasting.lines().last(), Some(DaemonLine::Resize { cols: 90, rows: 24 }));
     }
 }

@@ -137,6 +137,9 @@ pub struct State {
     /// The last `stdin` request that was taken and still waits for the agent to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_waiting: Option<u64>,
+    /// Whether `resize` is answered; older shims take it and say nothing.
+    #[serde(default)]
+    pub answers_resize: bool,
 }
 
 /// What there is to say of the output file.
@@ -182,7 +185,10 @@ mod tests {
     #[test]
     fn an_older_shim_is_understood() {
         let state = br#"{"type":"state","pid":2,"outputBytes":1,"outputTruncated":false,"descendants":1,"stopping":false}"#;
-        assert!(matches!(decode(state), Ok(ShimLine::State(State { output_bytes: 1, .. }))));
+        assert!(matches!(
+            decode(state),
+            Ok(ShimLine::State(State { output_bytes: 1, answers_resize: false, .. }))
+        ));
         let output = OutputState { bytes: 1, ..OutputState::default() };
         assert_eq!(decode::<ShimLine>(br#"{"type":"output","bytes":1}"#).unwrap(), ShimLine::Output(output));
     }
