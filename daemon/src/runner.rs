@@ -34,6 +34,7 @@ use ccagent_core::effect::Start;
 use ccagent_core::recovery::Survivor;
 use ccagent_proto::runner::{RunnerInfo, RunnerKind};
 use ccagent_proto::{Error, Kind, Millis, TaskId};
+use ccagent_shim::files as shim_files;
 use ccagent_shim::tree::{self, Process};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -93,6 +94,8 @@ struct Inner {
     tracker: TaskTracker,
     /// Children that the daemon had before it started any: none of ours, whoever they are.
     elders: Vec<Process>,
+    /// What process ids and start times belong to.
+    boot: Box<str>,
     /// Ends the attempts' futures, and leaves their shims alone.
     detach: CancellationToken,
 }
@@ -160,6 +163,7 @@ impl Runner {
                 .iter()
                 .map(tree::stat::Stat::process)
                 .collect(),
+            boot: shim_files::boot_id()?.into(),
             detach: CancellationToken::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -281,6 +285,16 @@ impl Inner {
         if let Some(agent) = self.agents().get_mut(&task).filter(|agent| agent.attempt == attempt) {
             agent.shim = pid;
         }
+    }
+
+    /// Whether a process that a file names can be a task's shim: it is the one that we started or found, or it runs the
+    /// shims' program and is no other task's.
+    fn is_shim(&self, task: TaskId, process: Process) -> bool {
+        let holder = self
+            .agents()
+            .iter()
+            .find_map(|(holder, agent)| (agent.shim == u32::try_from(process.pid).ok()).then_some(*holder));
+        holder.map_or_else(|| look::runs(process, &self.settings.shim), |holder| holder == task)
     }
 
     /// Starts a shim and notes which process it is, in one step for whoever asks for the shims meanwhile.

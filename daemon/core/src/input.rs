@@ -8,7 +8,7 @@ use ccagent_proto::{MessageId, TaskId};
 
 use crate::caller::Caller;
 use crate::limits::Limits;
-use crate::task::Past;
+use crate::task::{Past, Shim};
 
 /// One input of `apply`.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub enum Report {
     Started {
         /// Its process.
         pid: u32,
+        /// Who supervises it.
+        shim: Shim,
     },
     /// The program could not be executed; nothing runs.
     StartFailed {

@@ -6,8 +6,8 @@ use crate::core::Core;
 use crate::cx::Cx;
 use crate::limits::Limits;
 use crate::record::Record;
-use crate::task::State;
 use crate::task::run::End;
+use crate::task::{Shim, State};
 
 /// An attempt that may still run under its shim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Survivor {
     pub directory: String,
     /// What the daemon proves itself with to the shim.
     pub control: Box<str>,
+    /// Its shim, where a daemon before this one heard of it.
+    pub shim: Option<Shim>,
 }
 
 impl Core {
@@ -93,6 +95,7 @@ impl Core {
                 attempt: row.attempt,
                 directory: row.directory(&self.limits.state_dir),
                 control: row.control.clone().unwrap_or_default(),
+                shim: row.shim.as_deref().cloned(),
             })
             .collect()
     }

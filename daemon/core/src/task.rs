@@ -106,6 +106,20 @@ pub struct Stop {
     pub grace_ms: Millis,
 }
 
+/// The process that supervises a run, as it was known before its agent could write a file about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shim {
+    /// Process id.
+    pub pid: i32,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+    /// The boot that both belong to.
+    pub boot: Box<str>,
+    /// The program's process, once it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<i32>,
+}
+
 /// A run's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
@@ -184,6 +198,9 @@ pub struct Row {
     /// What the daemon says to the run's shim; it stays with the attempt over restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Box<str>>,
+    /// The run's shim, from its start on; rows of older daemons have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shim: Option<Box<Shim>>,
     /// Whether nobody waits for it in the foreground.
     pub backgrounded: bool,
     /// Whether it stays in view after its end.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Ended, Report};
 use ccagent_core::recovery::Survivor;
+use ccagent_core::task::Shim;
 use ccagent_proto::TaskId;
 use ccagent_proto::task::Exit;
 use ccagent_shim::files;
@@ -39,7 +40,9 @@ pub(super) struct Attempt {
     pub(super) control: Box<str>,
     pub(super) lasting: Lasting,
     pub(super) input: Input,
-    /// The shim, as it was known before its agent could write to a file.
+    /// The shim that no file has to name, since it told us itself or the store knows it.
+    known: Option<Shim>,
+    /// The shim's process, known or found.
     pub(super) shim: Option<Process>,
     origin: Origin,
     /// What it means when nothing is on record of an attempt that was to start now.
@@ -62,13 +65,15 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
     match launch::launch(&attempt.inner, &start, &mut attempt.lasting, &mut orders).await {
         Ok((child, StartReply::Started { shim_pid, shim_start, pid, .. })) => {
             attempt.child = Some(child);
-            attempt.shim = Some(Process { pid: shim_pid, start_time: shim_start });
-            attempt.report(Report::Started { pid: pid.unsigned_abs() }).await;
-            attempt.supervise(orders).await;
+            let boot = attempt.inner.boot.clone();
+            let shim = Shim { pid: shim_pid, start: shim_start, boot, leader: Some(pid) };
+            attempt.known = Some(shim.clone());
+            attempt.runs(shim, orders).await;
         }
         // A shim of the daemon before this one was quicker: it is the one that counts.
         Ok((mut child, StartReply::Failed { kind: StartErrorKind::AlreadyClaimed, .. })) => {
             drop(child.wait().await);
+            attempt.inner.has_shim(attempt.task, attempt.number, None);
             attempt.adopt(orders).await;
         }
         Ok((mut child, StartReply::Failed { kind, message, .. })) => {
@@ -92,6 +97,7 @@ pub(super) fn survivor(start: &Start) -> Survivor {
         attempt: start.attempt,
         directory: start.directory.clone(),
         control: start.control.clone(),
+        shim: None,
     }
 }
 
@@ -102,7 +108,10 @@ pub(super) async fn adopt(inner: Arc<Inner>, survivor: Survivor, origin: Origin,
 
 impl Attempt {
     fn new(inner: Arc<Inner>, survivor: Survivor, origin: Origin) -> Self {
+        let of_this_boot = survivor.shim.as_ref().filter(|shim| shim.boot == inner.boot);
         Self {
+            shim: of_this_boot.map(look::process),
+            known: survivor.shim,
             inner,
             task: survivor.task,
             number: survivor.attempt,
@@ -110,7 +119,6 @@ impl Attempt {
             control: survivor.control,
             lasting: Lasting::default(),
             input: Input::default(),
-            shim: None,
             origin,
             unclaimed: "no shim took it up".to_owned(),
             child: None,
@@ -128,20 +136,28 @@ impl Attempt {
     /// Takes over an attempt by its files: its end, its shim, or nothing of it.
     async fn adopt(mut self, mut orders: Orders) {
         match self.look(&mut orders).await {
-            Look::Runs { shim, pid } => {
-                self.shim = Some(shim);
+            Look::Runs(shim) => {
                 self.inner.has_shim(self.task, self.number, u32::try_from(shim.pid).ok());
-                self.report(Report::Started { pid: pid.unsigned_abs() }).await;
-                self.supervise(orders).await;
+                self.runs(shim, orders).await;
             }
             Look::Over(over) => self.over(over).await,
         }
     }
 
-    /// What the files say; a stop does not wait for longer than its grace until they say something for sure.
+    /// Says who supervises the attempt, so that the next daemon need not believe a file, and stays with it.
+    async fn runs(mut self, shim: Shim, orders: Orders) {
+        self.shim = Some(look::process(&shim));
+        let pid = shim.leader.unwrap_or_default().unsigned_abs();
+        self.report(Report::Started { pid, shim }).await;
+        self.supervise(orders).await;
+    }
+
+    /// What is known and what the files say; a stop does not wait for longer than its grace until they say something
+    /// for sure.
     async fn look(&mut self, orders: &mut Orders) -> Look {
-        let dir = self.dir();
-        let mut look = std::pin::pin!(look::at(&dir));
+        let (dir, inner, task) = (self.dir(), self.inner.clone(), self.task);
+        let is_shim = |process| inner.is_shim(task, process);
+        let mut look = std::pin::pin!(look::at(&dir, self.known.as_ref(), &inner.boot, is_shim));
         loop {
             tokio::select! {
                 look = &mut look => return look,
@@ -149,11 +165,14 @@ impl Attempt {
                 () = self.lasting.overdue() => break,
             }
         }
-        self.shim = look::named(&dir);
+        let named = || look::named(&dir).as_ref().map(look::process).filter(|shim| is_shim(*shim));
+        self.shim = self.shim.or_else(named);
         if let Some(shim) = self.shim {
             signal(shim, Signal::KILL);
             lost::gone(shim).await;
-            return Look::Over(look::after(&dir));
+            if let Some(over @ Look::Over(_)) = look::once(&dir, self.known.as_ref(), &inner.boot, is_shim) {
+                return over;
+            }
         }
         Look::Over(Over::Lost("its files can't be read".to_owned()))
     }
@@ -172,10 +191,12 @@ impl Attempt {
             };
             self.input.cut();
             if let Close::Exited(record) = close {
-                break Over::Ended(record);
+                break Over::Said(record);
             }
-            if self.is_shim_gone() {
-                break look::after(&self.dir());
+            if self.is_shim_gone()
+                && let Look::Over(over) = self.look(&mut orders).await
+            {
+                break over;
             }
             self.rest(pause, &mut orders).await;
             pause = next_pause(pause, began.elapsed());
@@ -210,13 +231,23 @@ impl Attempt {
     /// Reports how the attempt is over.
     async fn over(mut self, over: Over) {
         match over {
+            Over::Said(record) => {
+                self.wait_for_shim().await;
+                self.ended(record).await;
+            }
             Over::Ended(record) => {
                 self.wait_for_shim().await;
+                if lost::left_traces(&self).await {
+                    return lost::end(&self, "its shim is gone, and its record of an end was not true").await;
+                }
                 self.ended(record).await;
             }
             Over::Lost(message) => {
                 self.wait_for_shim().await;
                 lost::end(&self, &message).await;
+            }
+            Over::OtherBoot if lost::left_traces(&self).await => {
+                lost::end(&self, "its files name another boot than its own").await;
             }
             Over::OtherBoot => self.report(Report::MachineRestarted).await,
             Over::NeverClaimed => self.never_claimed().await,

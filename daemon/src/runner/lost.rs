@@ -180,7 +180,11 @@ impl Trail {
             inner: attempt.inner.clone(),
             task: attempt.task.to_string(),
             hashes: std::iter::once(files::token_hash(&attempt.control)).chain(recorded).collect(),
-            since: attempt.shim.or_else(|| look::named(&dir)).map_or(0, |shim| shim.start_time),
+            since: attempt
+                .shim
+                .map(|shim| shim.start_time)
+                .or_else(|| Some(look::named(&dir)?.start))
+                .unwrap_or(0),
         }
     }
 

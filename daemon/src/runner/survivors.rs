@@ -23,10 +23,17 @@ const SWEPT: usize = 256;
 impl Runner {
     /// Takes up every attempt that may still run; each reports what it finds. When this returns, every shim that is
     /// on record is known: whoever connects from below one is its agent, and no operator.
-    pub fn adopt(&self, survivors: Vec<Survivor>) {
+    pub fn adopt(&self, mut survivors: Vec<Survivor>) {
+        // Those that the store knows first: none of them is anybody else's, whatever a file says.
+        survivors.sort_by_key(|survivor| survivor.shim.is_none());
         for survivor in survivors {
             let (task, number) = (survivor.task, survivor.attempt);
-            let shim = look::shim(&launch::attempt_dir(&survivor.directory, number));
+            let named = || {
+                let shim = look::named(&launch::attempt_dir(&survivor.directory, number))?;
+                self.inner.is_shim(task, look::process(&shim)).then_some(shim)
+            };
+            let shim = survivor.shim.clone().or_else(named);
+            let shim = shim.and_then(|shim| look::living(&shim, &self.inner.boot));
             self.run(survivor.clone(), Origin::Before, |inner, orders| {
                 attempt::adopt(inner, survivor, Origin::Before, orders).boxed()
             });
@@ -68,7 +75,7 @@ impl Runner {
 
     /// Whether an unknown task's directory is gone from its place, or will be.
     fn take_away(&self, path: &Path, aside: Option<&Path>) -> bool {
-        if runs(path) {
+        if runs(path, &self.inner.boot) {
             tracing::warn!(path = %path.display(), "the agent of an unknown task may still run: it is left alone");
             return false;
         }
@@ -107,10 +114,10 @@ fn put_aside(path: &Path, aside: &Path) -> io::Result<PathBuf> {
 }
 
 /// Whether a shim may run in one of the attempts of a task's directory; what can't be listed counts as that.
-fn runs(task: &Path) -> bool {
+fn runs(task: &Path, boot: &str) -> bool {
     let Ok(entries) = fs::read_dir(task) else { return true };
     let mut attempts = entries.map(|entry| entry.map(|entry| entry.path()));
-    attempts.any(|path| path.map_or(true, |path| is_attempt(&path) && look::may_run(&path)))
+    attempts.any(|path| path.map_or(true, |path| is_attempt(&path) && look::may_run(&path, boot)))
 }
 
 fn is_attempt(path: &Path) -> bool {

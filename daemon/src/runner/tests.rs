@@ -1,9 +1,10 @@
 //! The runner with a real core and shims that are scripts: what a shim can do badly, it does here.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-use ccagent_core::{Caller, Core, Limits, Record};
+use ccagent_core::{Caller, Core, Limits, Record, task};
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::method::{AgentSpawn, TaskGet, TaskStop};
 use ccagent_proto::task::{Task, TaskGetParams, TaskStatus, TaskStopParams};
@@ -154,7 +155,8 @@ async fn a_failed_start_leaves_no_cgroup() {
 async fn a_newer_future_of_an_attempt_is_not_forgotten() {
     let world = World::with("");
     let task: TaskId = "agent_01890000-0000-7000-8000-0000000000ff".parse().unwrap();
-    let survivor = Survivor { task, attempt: 1, directory: "/nowhere".to_owned(), control: "token".into() };
+    let survivor =
+        Survivor { task, attempt: 1, directory: "/nowhere".to_owned(), control: "token".into(), shim: None };
     let (end, ends) = oneshot::channel::<()>();
     world.runner.run(survivor.clone(), Origin::Now, |_, _| async { drop(ends.await) }.boxed());
     world.runner.run(survivor, Origin::Now, |_, orders| {
@@ -170,4 +172,42 @@ async fn a_newer_future_of_an_attempt_is_not_forgotten() {
         tokio::task::yield_now().await;
     }
     assert!(world.runner.agent(task).is_some());
+}
+
+/// I5, I9, D57: files that an agent wrote make no bystander its shim, who is signalled or whose clients are taken for the
+/// agent: neither one that the store knows another shim of, nor one of an older daemon.
+#[tokio::test]
+async fn forged_files_make_nobody_a_shim() {
+    // A group of our own is never signalled. It is older than the runner, which takes it for no orphan.
+    let mut child = std::process::Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+    let world = World::with("");
+    let own = silence::process(std::process::id()).unwrap();
+    let boot = world.runner.inner.boot.clone();
+    let shim = silence::process(child.id()).unwrap();
+    let known =
+        task::Shim { pid: shim.pid, start: shim.start_time, boot: boot.clone(), leader: Some(shim.pid) };
+    for (last, shim) in [(1, None), (2, Some(known))] {
+        let task: TaskId = format!("agent_01890000-0000-7000-8000-00000000000{last}").parse().unwrap();
+        let directory = world.dir.path().join(last.to_string());
+        let attempt = directory.join("attempt-1");
+        std::fs::create_dir_all(&attempt).unwrap();
+        for name in [ccagent_shim::files::CLAIM, ccagent_shim::files::SHIM] {
+            let (pid, start) = (own.pid, own.start_time);
+            let forged = format!(
+                "{{\"version\":1,\"taskId\":\"{task}\",\"attempt\":1,\"shimPid\":{pid},\"shimStart\":{start},\
+                 \"bootId\":\"{boot}\",\"pid\":{pid},\"startTime\":{start},\"tokenHash\":\"\"}}"
+            );
+            std::fs::write(attempt.join(name), forged).unwrap();
+        }
+        let directory = directory.to_str().unwrap().to_owned();
+        let expected = shim.as_ref().map(|_| task);
+        world.runner.adopt(vec![Survivor { task, attempt: 1, directory, control: "token".into(), shim }]);
+        assert_eq!(world.runner.task_of_shim(child.id()), expected);
+        assert_eq!(world.runner.task_of_shim(std::process::id()), None);
+        Hands::stop(&world.runner, task, 1, 0);
+        while world.runner.agent(task).is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(!child.wait().unwrap().success());
 }

@@ -3,18 +3,52 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ccagent_tests::conn::next;
 use ccagent_tests::daemon::run;
 use ccagent_tests::process::{Process, marked};
 use ccagent_tests::raw::request;
-use ccagent_tests::{Conn, Daemon};
-use serde_json::json;
+use ccagent_tests::{Conn, Daemon, PATIENCE};
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
 /// The directory of a task's first attempt.
 async fn attempt(conn: &Conn, id: &str) -> PathBuf {
     let task = conn.task(id).await;
     PathBuf::from(task["outputFile"].as_str().unwrap()).with_file_name("attempt-1")
+}
+
+/// Waits until a task's program is known by its number, which is stored with its shim.
+async fn known(conn: &Conn, id: &str, pid: i32) {
+    let mut events = conn.events(json!(["task"])).await;
+    while conn.task(id).await["runner"]["pid"] != pid {
+        next(&mut events).await;
+    }
+}
+
+/// A record of an end as a shim would write it.
+fn ended() -> Value {
+    json!({
+        "version": 1, "code": 0, "endedAt": 1, "outputBytes": 0, "outputTruncated": false,
+        "stopped": false, "forced": false, "oom": false,
+    })
+}
+
+/// Changes some fields of a record.
+fn forge(path: &Path, fields: &Value) {
+    let mut record: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    for (key, value) in fields.as_object().unwrap() {
+        record[key] = value.clone();
+    }
+    fs::write(path, record.to_string()).unwrap();
+}
+
+/// When a process started, in clock ticks since boot: the 22nd field of its `stat`, proc(5).
+fn start_time(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.split(' ').nth(19).unwrap().parse().unwrap()
 }
 
 /// I11, I3, D53: a socket that an agent put in the place of its shim's is told nothing and believed nothing, and the
@@ -56,11 +90,7 @@ async fn a_forged_exit_record_ends_nothing() {
     let (id, pid) = conn.sh_pid("echo $$; exec sleep 600").await;
     let agent = Process::of(&pid);
     let exit = attempt(&conn, &id).await.join("exit.json");
-    let forged = json!({
-        "version": 1, "code": 0, "endedAt": 1, "outputBytes": 0, "outputTruncated": false,
-        "stopped": false, "forced": false, "oom": false,
-    });
-    fs::write(&exit, forged.to_string()).unwrap();
+    fs::write(&exit, ended().to_string()).unwrap();
     daemon.crash();
     daemon.restart();
     let conn = daemon.connect().await;
@@ -72,20 +102,102 @@ async fn a_forged_exit_record_ends_nothing() {
     daemon.end().await;
 }
 
-/// I6, I9, J134: files that were deleted are no proof that nothing runs: what lives on is ended before its task is,
-/// and no second copy of it can be resumed beside it.
+/// I3, I5, I9, SV-05: whatever process an agent names in its files as its shim, over a restart too: it is not taken for
+/// it, its clients stay operators, and it gets no signal; the agent runs on and is stopped.
+#[tokio::test]
+async fn a_bystander_is_never_taken_for_a_shim() {
+    let mut daemon = Daemon::start();
+    let mut sleep = tokio::process::Command::new("sleep").arg("603").kill_on_drop(true).spawn().unwrap();
+    let bystander = sleep.id().unwrap();
+    // One of them stands above all clients of this test.
+    for named in [std::process::id(), bystander, 1] {
+        let conn = daemon.connect().await;
+        let (id, pid) = conn.sh_pid("trap '' TERM; echo $$; while :; do sleep 1; done").await;
+        let agent = Process::of(&pid);
+        known(&conn, &id, agent.pid).await;
+        let dir = attempt(&conn, &id).await;
+        daemon.crash();
+        for name in ["shim.json", "claim"] {
+            forge(&dir.join(name), &json!({ "shimPid": named, "shimStart": start_time(named) }));
+        }
+        daemon.restart();
+        let conn = daemon.connect().await;
+        assert_eq!(conn.task(&id).await["status"], "running");
+        conn.ok("session.open", json!({ "name": format!("s{named}") })).await;
+        let stopped = conn.ok("task.stop", json!({ "taskId": id, "graceMs": 100 })).await;
+        assert_eq!(stopped["task"]["status"], "killed");
+        assert!(!agent.is_alive());
+        assert_eq!(marked(&id).len(), 0);
+    }
+    assert!(sleep.try_wait().unwrap().is_none());
+    sleep.kill().await.unwrap();
+    daemon.end().await;
+}
+
+/// I3, I9, D49: neither a dead shim nor another boot in its files, beside a record of an end, ends an agent that lives.
+#[tokio::test]
+async fn a_forged_shim_or_boot_ends_nothing() {
+    let mut daemon = Daemon::start();
+    for forged in [json!({ "shimStart": 1 }), json!({ "bootId": "another" })] {
+        let conn = daemon.connect().await;
+        let (id, pid) = conn.sh_pid("echo $$; exec sleep 604").await;
+        let agent = Process::of(&pid);
+        known(&conn, &id, agent.pid).await;
+        let dir = attempt(&conn, &id).await;
+        daemon.crash();
+        for name in ["shim.json", "claim"] {
+            forge(&dir.join(name), &forged);
+        }
+        fs::write(dir.join("exit.json"), ended().to_string()).unwrap();
+        daemon.restart();
+        let conn = daemon.connect().await;
+        assert_eq!(conn.task(&id).await["status"], "running", "{forged}");
+        let stopped = conn.ok("task.stop", json!({ "taskId": id })).await;
+        assert_eq!(stopped["task"]["status"], "killed");
+        assert!(!agent.is_alive());
+    }
+    daemon.end().await;
+}
+
+/// I3, I9, D49: an agent that killed its shim and wrote down an end of its own is over only once its tree is.
+#[tokio::test]
+async fn an_end_beside_a_killed_shim_is_searched_for() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let (id, pid) = conn.sh_pid("echo $$; exec sleep 605").await;
+    let agent = Process::of(&pid);
+    known(&conn, &id, agent.pid).await;
+    let dir = attempt(&conn, &id).await;
+    let shim = Process::open(agent.parent().unwrap()).unwrap();
+    daemon.crash();
+    fs::write(dir.join("exit.json"), ended().to_string()).unwrap();
+    shim.signal(Signal::KILL);
+    assert!(shim.ends_within(PATIENCE));
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let task = conn.wait(&id).await;
+    assert_eq!((&task["status"], &task["error"]["kind"]), (&json!("failed"), &json!("shimLost")));
+    assert!(!agent.is_alive());
+    daemon.end().await;
+}
+
+/// I6, I9, J134: files that were deleted are no proof that nothing runs: who lives on is known by the store, no second
+/// copy of it can be resumed beside it, and a stop ends it with its tree.
 #[tokio::test]
 async fn deleted_files_hide_no_living_agent() {
     let mut daemon = Daemon::start();
     let conn = daemon.connect().await;
     let (id, pid) = conn.sh_pid("echo $$; setsid sleep 601 & exec sleep 602").await;
     let agent = Process::of(&pid);
+    known(&conn, &id, agent.pid).await;
     daemon.crash();
     fs::remove_dir_all(daemon.home.state.join("sessions")).unwrap();
     daemon.restart();
     let conn = daemon.connect().await;
-    let task = conn.wait(&id).await;
-    assert_eq!((&task["status"], &task["error"]["kind"]), (&json!("failed"), &json!("shimLost")));
+    assert_eq!(conn.task(&id).await["status"], "running");
+    assert!(conn.call("task.resume", json!({ "taskId": id })).await.is_err());
+    let stopped = conn.ok("task.stop", json!({ "taskId": id })).await;
+    assert_eq!(stopped["task"]["status"], "killed");
     assert!(!agent.is_alive());
     assert_eq!(marked(&id).iter().map(Process::command).collect::<Vec<_>>(), Vec::<String>::new());
     daemon.end().await;
@@ -127,7 +239,7 @@ async fn an_agent_that_is_older_than_its_store_can_be_stopped() {
     assert_eq!(restored.code, Some(0), "{}", restored.err);
     daemon.restart();
     let conn = daemon.connect().await;
-    while conn.task(&second).await["runner"]["pid"] != agent.pid {}
+    known(&conn, &second, agent.pid).await;
     let stopped = conn.ok("task.stop", json!({ "taskId": second })).await;
     assert_eq!(stopped["task"]["status"], "killed");
     assert!(!agent.is_alive());

@@ -9,7 +9,7 @@ use ccagent_proto::{Millis, TaskId};
 use serde_json::{Value, json};
 
 use super::view::task_error;
-use super::{Cause, Outcome, Row, State};
+use super::{Cause, Outcome, Row, Shim, State};
 use crate::caller::Who;
 use crate::core::Core;
 use crate::cx::{About, Cx};
@@ -71,7 +71,7 @@ impl Core {
             return;
         }
         match event.what {
-            Report::Started { pid } => self.started(cx, id, pid),
+            Report::Started { pid, shim } => self.started(cx, id, pid, shim),
             Report::StartFailed { cause, message } => {
                 let message = format!("{} can't be started in {}: {message}", row.program, row.cwd);
                 let error = TaskError { kind: "startFailed".to_owned(), cause: Some(cause.clone()), message };
@@ -103,7 +103,7 @@ impl Core {
         }
     }
 
-    fn started(&mut self, cx: &mut Cx<'_>, id: TaskId, pid: u32) {
+    fn started(&mut self, cx: &mut Cx<'_>, id: TaskId, pid: u32, shim: Shim) {
         let Some(row) = self.tasks.get(&id) else { return };
         let again = row.started_at.is_some();
         let resumed = row.attempt > 1;
@@ -113,6 +113,7 @@ impl Core {
             if !matches!(row.state, State::Leaving { .. }) {
                 row.state = State::Running { pid };
             }
+            row.shim = Some(shim.into());
             row.started_at.get_or_insert(now);
             row.active_at = now;
         });
@@ -207,7 +208,7 @@ impl Core {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Parked { outcome: end.outcome };
-            row.asked_at = None;
+            (row.asked_at, row.shim) = (None, None);
             row.active_at = now;
             (row.error, row.exit, row.tail) = (end.error, end.exit, end.tail);
             row.output_error = end.output_error;
@@ -260,6 +261,7 @@ impl Core {
             row.error = error;
             row.exit = exit;
             row.stop = None;
+            row.shim = None;
             row.waits.clear();
             row.active_at = now;
             row.tail = tail;

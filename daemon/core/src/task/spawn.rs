@@ -289,6 +289,7 @@ impl Core {
             stopped_by: None,
             token: None,
             control: None,
+            shim: None,
             backgrounded: background,
             retain: false,
             persist: params.persist != Some(false),

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccagent_core::input::{Ended, Report};
+use ccagent_core::task::Shim;
 use ccagent_core::{Core, RunnerEvent};
 use ccagent_proto::TaskId;
 use ccagent_proto::task::Exit;
@@ -91,7 +92,7 @@ impl Processes {
             }
             (Phase::Launching, _) => {
                 process.phase = Phase::Alive;
-                Report::Started { pid: 100 }
+                Report::Started { pid: 100, shim: Shim::default() }
             }
             (Phase::Alive, 0..=2) => {
                 Report::Output { bytes: random.next() % 10_000, truncated: random.percent(5) }
@@ -177,7 +178,7 @@ impl Processes {
                 None => Report::NeverStarted,
                 Some(Phase::Dead) if machine => Report::MachineRestarted,
                 Some(Phase::Dead) => Report::Ended(end_of(false, random)),
-                Some(Phase::Launching | Phase::Alive) => Report::Started { pid: 100 },
+                Some(Phase::Launching | Phase::Alive) => Report::Started { pid: 100, shim: Shim::default() },
             };
             self.reports.push(event(run, what));
         }

@@ -3,6 +3,7 @@
 use ccagent_core::effect::{Effect, Start};
 use ccagent_core::input::{Ended, Report};
 use ccagent_core::record::Write;
+use ccagent_core::task::Shim;
 use ccagent_core::{Caller, Core, Cx, Ids, Input, Limits, Record, RunnerEvent, Who};
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult};
 use ccagent_proto::method::{
@@ -165,7 +166,7 @@ impl Desk {
 
     /// The program runs.
     pub(crate) fn started(&mut self, task: TaskId) {
-        self.report(task, Report::Started { pid: 7 });
+        self.report(task, Report::Started { pid: 7, shim: Shim::default() });
     }
 
     /// The whole tree ended, its leader with a code.

@@ -1,12 +1,12 @@
 //! What a new daemon makes of the old one's tasks.
 
 use ccagent_core::input::Report;
-use ccagent_core::task::State;
+use ccagent_core::task::{Shim, State};
 use ccagent_core::{Caller, Input, Record};
 use ccagent_proto::TaskId;
 use ccagent_proto::agent::AgentSpawnParams;
-use ccagent_proto::method::{AgentSpawn, TaskStop};
-use ccagent_proto::task::{TaskStatus, TaskStopParams};
+use ccagent_proto::method::{AgentSpawn, TaskResume, TaskStop};
+use ccagent_proto::task::{TaskResumeParams, TaskStatus, TaskStopParams};
 
 use crate::desk::{Desk, background, foreground, person};
 
@@ -196,4 +196,21 @@ fn a_run_without_a_trace_is_interrupted() {
     desk.restart();
     desk.report(task, Report::NeverStarted);
     assert_eq!(desk.get(task).status, TaskStatus::Interrupted);
+}
+
+/// I5, D49: a daemon knows the shims of the one before it by its own record; a run that is over has none, and a row of
+/// an older daemon, which had none, is read.
+#[test]
+fn a_shim_is_known_after_a_restart() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    assert_eq!(desk.core.survivors()[0].shim, None);
+    let shim = Shim { pid: 70, start: 5, boot: "boot".into(), leader: Some(7) };
+    desk.report(task, Report::Started { pid: 7, shim: shim.clone() });
+    desk.restart();
+    assert_eq!(desk.core.survivors()[0].shim, Some(shim));
+    desk.exited(task, 1);
+    let resume = TaskResumeParams { task_id: task.to_string(), ..TaskResumeParams::default() };
+    desk.ok::<TaskResume>(&person(), resume);
+    assert_eq!(desk.core.survivors()[0].shim, None);
 }

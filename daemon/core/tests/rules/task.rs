@@ -2,6 +2,7 @@
 
 use ccagent_core::effect::Effect;
 use ccagent_core::input::{Ended, Report};
+use ccagent_core::task::Shim;
 use ccagent_core::{Input, Limits, RunnerEvent};
 use ccagent_proto::Kind;
 use ccagent_proto::agent::{AgentSpawnParams, SpawnStatus};
@@ -232,9 +233,12 @@ fn a_terminal_state_is_final() {
         TaskStopParams { task_id: task.to_string(), ..TaskStopParams::default() },
         Kind::AlreadyTerminal,
     );
-    for what in
-        [Report::Started { pid: 9 }, ended(Exit::default()), Report::NeverStarted, Report::MachineRestarted]
-    {
+    for what in [
+        Report::Started { pid: 9, shim: Shim::default() },
+        ended(Exit::default()),
+        Report::NeverStarted,
+        Report::MachineRestarted,
+    ] {
         desk.input(Input::Runner(RunnerEvent { task, attempt: 1, what }));
         assert!(desk.core == before && desk.effects.is_empty());
     }

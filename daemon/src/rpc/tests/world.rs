@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Ended, Report};
+use ccagent_core::task::Shim;
 use ccagent_core::{Core, Limits as Rules, RunnerEvent};
 use ccagent_proto::daemon::{DaemonExportResult, DaemonMetricsResult, ShutdownMode};
 use ccagent_proto::task::Exit;
@@ -154,7 +155,7 @@ impl World {
 
     /// Says that a program runs.
     pub(super) async fn started(&self, start: &Start) {
-        self.report(start, Report::Started { pid: 4242 }).await;
+        self.report(start, Report::Started { pid: 4242, shim: Shim::default() }).await;
     }
 
     /// Sends a spawn, says that its program runs, and takes the answer.
