@@ -117,7 +117,12 @@ pub const KEYS: &[Key] = &[
         "whether interrupted agents run again by themselves",
     ),
     key("limits.frame", "16MiB", Shape::Bytes, "an incoming message of the protocol"),
-    key("limits.inbox", "4096", Shape::Count, "calls that wait for the driver; more are refused"),
+    key(
+        "limits.inbox",
+        "4096",
+        Shape::Count,
+        "calls that wait for the driver; more of agents and teammates are refused, except stops",
+    ),
     key("limits.subscriber_queue", "1024", Shape::Count, "events that a subscriber may be behind"),
     key("limits.connections", "4096", Shape::Count, "connections at once"),
     key("limits.agents_per_session", "20", Shape::Count, "agents that run at once in a session"),

@@ -142,8 +142,8 @@ impl Handle {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Whether the inbox has no room: what a client begins now would wait, and is refused instead. What is under way
-    /// waits for its place, and so do the runners' reports.
+    /// Whether the inbox has no room: what an agent begins now would wait, and is refused instead. Stops, what an operator
+    /// calls and what is under way wait for their place, and so do the runners' reports.
     pub fn is_full(&self) -> bool {
         self.inbox.capacity() == 0
     }

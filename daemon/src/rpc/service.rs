@@ -9,7 +9,9 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use ccagent_proto::{Error, Kind};
+use ccagent_core::Who;
+use ccagent_proto::method::{DaemonShutdown, TaskStop, TaskStopAll};
+use ccagent_proto::{Error, Kind, Method};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jsonrpsee::core::server::{
@@ -215,7 +217,9 @@ impl Service {
         let ready = |response: MethodResponse| std::future::ready(response).boxed();
         match self.api.methods().method(&request.method) {
             None => ready(MethodResponse::error(id, object(&no_method(&request.method)))),
-            Some(MethodCallback::Async(_) | MethodCallback::Subscription(_)) if self.api.is_full() => {
+            Some(MethodCallback::Async(_) | MethodCallback::Subscription(_))
+                if self.api.is_full() && !self.waits_in_line(&request.method) =>
+            {
                 let error =
                     Error::new(Kind::Overloaded, "too many calls wait for the daemon: try again later");
                 ready(MethodResponse::error(id, object(&error)))
@@ -237,6 +241,13 @@ impl Service {
                 Err(error) => ready(MethodResponse::error(id, object(&error))),
             },
         }
+    }
+
+    /// Whether a call waits for its place in a full inbox: an operator's, and a stop, which no flood may hold off. Their
+    /// number is bounded with that of the connections and of their calls under way.
+    fn waits_in_line(&self, method: &str) -> bool {
+        const STOPS: [&str; 3] = [TaskStop::NAME, TaskStopAll::NAME, DaemonShutdown::NAME];
+        STOPS.contains(&method) || self.connection.caller().who == Who::Operator
     }
 
     fn subscription(
@@ -330,35 +341,80 @@ mod tests {
     use crate::driver::Handle;
     use crate::driver::tests::idle;
 
-    async fn list(service: &Service) -> Value {
-        match service.begin(br#"{"jsonrpc":"2.0","id":1,"method":"task.list"}"#) {
-            Begun::Later(later) => serde_json::from_str(later.answer.await.unwrap().get()).unwrap(),
-            Begun::Now(_) | Begun::Silent => panic!("it is answered later"),
-        }
-    }
-
-    /// I8, SV-09: a call that would have to wait for the driver is refused at once, and can be made again; a report of a
-    /// runner waits, and is not lost.
-    #[tokio::test]
-    async fn a_full_inbox_refuses_calls_and_no_reports() {
-        let (driver, handle, _dir) = idle(1);
+    /// A service whose methods ask the driver.
+    fn service(handle: &Handle, connection: Arc<Connection>) -> Service {
         let mut registry = Registry::new(Arc::new(handle.clone()), open());
         registry.read::<TaskList, _, _>(|handle: Arc<Handle>, _, params| async move {
             handle.call::<TaskList>(Caller::operator(1), params).await
         });
+        registry.work::<TaskStop, _, _>(|handle: Arc<Handle>, _, params| async move {
+            handle.call::<TaskStop>(Caller::operator(1), params).await
+        });
+        registry.work::<TaskStopAll, _, _>(|handle: Arc<Handle>, _, params| async move {
+            handle.call::<TaskStopAll>(Caller::operator(1), params).await
+        });
+        registry.work::<DaemonShutdown, _, _>(|handle: Arc<Handle>, _, _| async move {
+            handle.ask(|_, _| ()).await.map(|()| ccagent_proto::daemon::DaemonShutdownResult::default())
+        });
         let api = Arc::new(registry.finish().unwrap().bounded_by(handle.clone()));
-        let service = Service::new(api, operator(1), Arc::new(Limits::default()), None);
+        Service::new(api, connection, Arc::new(Limits::default()), None)
+    }
+
+    fn agent(id: u64) -> Arc<Connection> {
+        let agent = operator(id);
+        agent.become_who(Who::Agent("agent_01890000-0000-7000-8000-0000000000aa".parse().unwrap()));
+        agent
+    }
+
+    /// A call's answer, once it was begun.
+    fn call(service: &Service, method: &str, params: &str) -> BoxFuture<'static, Value> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let Begun::Later(later) = service.begin(text.as_bytes()) else { panic!("it is answered later") };
+        async { serde_json::from_str(later.answer.await.unwrap().get()).unwrap() }.boxed()
+    }
+
+    /// I8, SV-09: an agent's call that would have to wait for the driver is refused at once, and can be made again; a
+    /// report of a runner waits, and is not lost.
+    #[tokio::test]
+    async fn a_full_inbox_refuses_calls_and_no_reports() {
+        let (driver, handle, _dir) = idle(1);
+        let service = service(&handle, agent(1));
         let task = "agent_01890000-0000-7000-8000-0000000000ff".parse().unwrap();
         let report = || handle.report(RunnerEvent { task, attempt: 1, what: Report::NeverStarted });
         assert!(report().now_or_never().is_some());
         let mut second = report().boxed();
         assert!((&mut second).now_or_never().is_none());
-        let error = &list(&service).await["error"];
+        let error = &call(&service, "task.list", "{}").await["error"];
         assert_eq!((&error["code"], &error["data"]["retryable"]), (&(-32001).into(), &true.into()));
         let running = tokio::spawn(driver.run());
         second.await;
         handle.ask(|_, _| ()).await.unwrap();
-        assert!(list(&service).await["result"].is_object());
+        assert!(call(&service, "task.list", "{}").await["result"].is_object());
+        running.abort();
+    }
+
+    /// I8, SV-09: a stop, and whatever an operator calls, waits in a full inbox for its turn: nobody who keeps it full
+    /// can hold off an end.
+    #[tokio::test]
+    async fn a_full_inbox_refuses_no_stop_and_no_operator() {
+        let (driver, handle, _dir) = idle(1);
+        let (person, agent) = (service(&handle, operator(1)), service(&handle, agent(2)));
+        let stops = [("task.stop", r#"{"taskId":"x"}"#), ("task.stopAll", "{}")];
+        let shutdown = ("daemon.shutdown", r#"{"mode":"graceful"}"#);
+        handle.disconnected(3).await;
+        let mut waiting = Vec::new();
+        for service in [&person, &agent] {
+            for (method, params) in stops.into_iter().chain([shutdown]) {
+                let mut answer = call(service, method, params);
+                assert!((&mut answer).now_or_never().is_none(), "{method}");
+                waiting.push(answer);
+            }
+        }
+        waiting.push(call(&person, "task.list", "{}"));
+        let running = tokio::spawn(driver.run());
+        for answer in waiting {
+            assert_ne!(answer.await["error"]["code"], -32001);
+        }
         running.abort();
     }
 }
