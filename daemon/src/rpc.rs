@@ -37,6 +37,7 @@ mod spawn;
 mod stall;
 mod stop;
 mod stream;
+mod taken;
 mod task;
 #[cfg(test)]
 mod tests;

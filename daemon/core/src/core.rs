@@ -98,6 +98,10 @@ impl Core {
                 self.mailbox_return(cx, conn, ids);
                 Ok(None)
             }
+            Input::ReturnNotices(conn, ids) => {
+                self.return_notices(cx, conn, ids);
+                Ok(None)
+            }
             Input::Runner(event) => {
                 self.runner_event(cx, event);
                 Ok(None)
@@ -149,7 +153,7 @@ impl Core {
     fn disconnected(&mut self, cx: &mut Cx<'_>, conn: u64) {
         self.take_back(cx, conn);
         self.absent(cx, conn);
-        self.return_notices(cx, conn);
+        self.take_back_notices(cx, conn);
         let waited: Vec<TaskId> =
             self.live.foreground.iter().filter(|(_, holder)| **holder == conn).map(|(id, _)| *id).collect();
         for id in waited {

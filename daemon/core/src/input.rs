@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ccagent_proto::method::Request;
 use ccagent_proto::task::Exit;
-use ccagent_proto::{MessageId, TaskId};
+use ccagent_proto::{MessageId, NotificationId, TaskId};
 
 use crate::caller::Caller;
 use crate::limits::Limits;
@@ -20,6 +20,8 @@ pub enum Input {
     Disconnected(u64),
     /// Messages that a connection was handed and that never reached it: the next reader gets them.
     ReturnMail(u64, Vec<MessageId>),
+    /// The same for notifications.
+    ReturnNotices(u64, Vec<NotificationId>),
     /// A runner reports.
     Runner(RunnerEvent),
     /// An archived task that a call needs, as the edge read it from the store.

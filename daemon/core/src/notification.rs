@@ -176,11 +176,21 @@ impl Core {
     }
 
     /// Takes back what a connection was given and did not acknowledge: whoever waits gets it now.
-    pub(crate) fn return_notices(&mut self, cx: &mut Cx<'_>, conn: u64) {
+    pub(crate) fn take_back_notices(&mut self, cx: &mut Cx<'_>, conn: u64) {
         let held = self.live.noted.iter().filter(|(_, holder)| **holder == conn);
-        let sessions: BTreeSet<SessionId> =
-            held.filter_map(|(id, _)| Some(self.notifications.get(id)?.session.clone())).collect();
-        self.live.noted.retain(|_, holder| *holder != conn);
+        let ids = held.map(|(id, _)| *id).collect();
+        self.return_notices(cx, conn, ids);
+    }
+
+    /// Puts notifications that a connection holds back to their places; its other ones stay as they are.
+    pub(crate) fn return_notices(&mut self, cx: &mut Cx<'_>, conn: u64, ids: Vec<NotificationId>) {
+        let mut sessions: BTreeSet<SessionId> = BTreeSet::new();
+        for id in ids {
+            if self.live.noted.get(&id) == Some(&conn) {
+                self.live.noted.remove(&id);
+                sessions.extend(self.notifications.get(&id).map(|row| row.session.clone()));
+            }
+        }
         for session in sessions {
             let about = About { session: Some(session), ..About::default() };
             cx.event(Topic::Notification, "notification.returned", about, json!({}));

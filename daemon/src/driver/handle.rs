@@ -7,7 +7,7 @@ use ccagent_core::{Caller, Core, Input, RunnerEvent};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
-use ccagent_proto::{Error, Kind, MessageId, Millis, TaskId};
+use ccagent_proto::{Error, Kind, MessageId, Millis, NotificationId, TaskId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Message;
@@ -161,6 +161,11 @@ impl Handle {
     /// Gives back messages that a connection was handed and that never reached it.
     pub async fn mailbox_return(&self, conn: u64, ids: Vec<MessageId>) {
         self.tell(Input::ReturnMail(conn, ids)).await;
+    }
+
+    /// Gives back notifications that a connection was handed and that never reached it.
+    pub async fn notices_return(&self, conn: u64, ids: Vec<NotificationId>) {
+        self.tell(Input::ReturnNotices(conn, ids)).await;
     }
 
     /// A runner reports.

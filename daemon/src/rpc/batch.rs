@@ -20,12 +20,13 @@ use super::service::{
     Begun, Cancellation, Later, Service, batch_too_long, bound, cancelled_error, failure, object,
 };
 use super::stream::HIGH_WATER;
+use super::taken::Taken;
 use super::turn::Turn;
 
 /// A batch that is being executed.
 pub(crate) struct Batch {
     entries: Vec<Entry>,
-    max_answer: usize,
+    service: Service,
     turn: Arc<Turn>,
     under_way: UnderWay,
 }
@@ -80,20 +81,25 @@ impl Batch {
                 }
             }
         }
-        let batch = Self { entries, max_answer: service.limits.answer, turn: Turn::of_batch(), under_way };
+        let batch = Self { entries, service: service.clone(), turn: Turn::of_batch(), under_way };
         let course = if kept { Course::Kept } else { Course::Dropped };
         Begun::Later(Later { course, answer: batch.run() })
     }
 
     fn run(self) -> BoxFuture<'static, Option<Box<RawValue>>> {
         async move {
-            let Self { entries, max_answer, turn, under_way } = self;
+            let Self { entries, service, turn, under_way } = self;
             let _under_way = under_way;
+            let (max_answer, taken) = (service.limits.answer, Taken::default());
             let (mut answers, mut bytes) = (BatchResponseBuilder::new_with_limit(max_answer), 0);
             for entry in entries {
                 let Some(answer) = entry.run(&turn).await else { continue };
                 bytes += answer.as_json().get().len();
+                if let Some(more) = answer.extensions().get() {
+                    taken.append(more);
+                }
                 if answers.append(answer).is_err() {
+                    service.api.give_back(&taken, service.connection.id()).await;
                     let error = batch_too_long(max_answer);
                     return Some(MethodResponse::error(Id::Null, error).into_json());
                 }

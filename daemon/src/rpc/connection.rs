@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::peer::{Environment, Peer};
 use super::service::cancelled_error;
+use super::taken::Taken;
 use super::turn::{Turn, Turns};
 
 /// One connection.
@@ -69,6 +70,8 @@ pub struct Origin {
     pub cancelled: CancellationToken,
     /// Its turn to make a large answer.
     pub(crate) turn: Arc<Turn>,
+    /// What it takes for its answer.
+    pub(crate) taken: Taken,
 }
 
 impl Origin {

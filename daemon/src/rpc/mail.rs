@@ -38,6 +38,7 @@ pub(crate) async fn poll(
         origin.turn().await?;
         let polled = context.call::<MailboxPoll>(&caller, params.clone()).await?;
         if !polled.messages.is_empty() {
+            origin.taken.mail(&polled.messages);
             return Ok(Look::There(polled));
         }
         origin.pass();
@@ -63,6 +64,7 @@ pub(crate) async fn next_notification(
         origin.turn().await?;
         let taken = context.call::<NotificationNext>(&caller, params.clone()).await?;
         if !taken.notifications.is_empty() {
+            origin.taken.notices(&taken.notifications);
             return Ok(Look::There(taken));
         }
         origin.pass();

@@ -25,6 +25,7 @@ use serde_json::value::RawValue;
 
 use super::connection::Origin;
 use super::service::{answer_too_long, cancelled_error, object};
+use super::taken::Taken;
 use crate::driver::Handle;
 
 /// What becomes of a method's call when its caller goes away or takes it back.
@@ -76,6 +77,13 @@ impl Api {
     /// Whether there is no room for one more call.
     pub(crate) fn is_full(&self) -> bool {
         self.driver.as_ref().is_some_and(Handle::is_full)
+    }
+
+    /// Gives back what a connection took for an answer that is not said.
+    pub(crate) async fn give_back(&self, taken: &Taken, conn: u64) {
+        if let Some(driver) = &self.driver {
+            taken.give_back(driver, conn).await;
+        }
     }
 
     /// The module.

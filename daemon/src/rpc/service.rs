@@ -31,6 +31,7 @@ use super::connection::{Connection, Origin, Revocable};
 use super::registry::{Api, Course};
 use super::request::{self, Request};
 use super::stream::HIGH_WATER;
+use super::taken::Taken;
 use super::turn::Turn;
 use crate::panic;
 
@@ -173,7 +174,7 @@ impl Service {
         Cancellation::Answered(MethodResponse::response(id, empty, self.limits.answer))
     }
 
-    /// Calls a method. Everything up to the first wait has happened only once the future was polled.
+    /// Calls a method. What it took goes with its answer, or back where that says nothing of it. Everything up to the first wait has happened only once the future was polled.
     pub(crate) fn call(
         &self,
         request: &Request<'_>,
@@ -182,14 +183,16 @@ impl Service {
     ) -> BoxFuture<'static, MethodResponse> {
         let id = request.id.clone().unwrap_or(Id::Null).into_owned();
         let cancelled = revocable.cancelled.clone();
-        let mut extensions = Extensions::new();
+        let (taken, mut extensions) = (Taken::default(), Extensions::new());
         extensions.insert(Origin {
             connection: Arc::clone(&self.connection),
             cancelled: cancelled.clone(),
             turn: Arc::clone(turn),
+            taken: taken.clone(),
         });
         let call = self.dispatch(id.clone(), request, extensions);
         let dropped = self.api.is_dropped(&request.method);
+        let (api, conn, silent) = (Arc::clone(&self.api), self.connection.id(), request.id.is_none());
         async move {
             let _revocable = revocable;
             let call = AssertUnwindSafe(call).catch_unwind();
@@ -198,10 +201,16 @@ impl Service {
                 finished = call => finished,
                 () = cancelled.cancelled(), if dropped => return MethodResponse::error(id, object(&cancelled_error())),
             };
-            finished.unwrap_or_else(|panic| {
+            let mut response = finished.unwrap_or_else(|panic| {
                 tracing::error!(cause = panic::text(&*panic), "a method panicked");
                 MethodResponse::error(id, object(&Error::new(Kind::Internal, "the daemon failed in this call")))
-            })
+            });
+            if silent || response.is_error() {
+                api.give_back(&taken, conn).await;
+            } else if !taken.is_empty() {
+                response.extensions_mut().insert(taken);
+            }
+            response
         }
         .boxed()
     }

@@ -146,7 +146,7 @@ impl World {
             0..=7 => self.crash(),
             8..=80 => self.time_passes(),
             81..=105 => self.disconnect(),
-            106..=110 => self.return_mail(),
+            106..=110 => self.give_back(),
             111..=112 => self.apply(Shown::Step("closing"), Input::Closing),
             113..=330 => self.report(),
             331..=480 => self.processes.step(&self.random),
@@ -189,10 +189,12 @@ impl World {
     }
 
     /// A connection never got some of what it was handed.
-    fn return_mail(&mut self) {
+    fn give_back(&mut self) {
         let conn = self.callers[self.random.below(self.callers.len())].conn;
         let messages = self.known.messages.iter().filter(|_| self.random.percent(50)).copied().collect();
         self.apply(Shown::Returned(conn), Input::ReturnMail(conn, messages));
+        let notices = self.known.notices.iter().filter(|_| self.random.percent(50)).copied().collect();
+        self.apply(Shown::Returned(conn), Input::ReturnNotices(conn, notices));
     }
 
     fn connect(&mut self) {

@@ -117,6 +117,24 @@ fn a_notice_is_kept_until_it_is_acknowledged() {
     assert!(desk.notices().is_empty());
 }
 
+/// B24, A9: notices that never reached their reader are given back alone, and by their holder only.
+#[test]
+fn undelivered_notices_go_back() {
+    let mut desk = Desk::new();
+    desk.completed(background());
+    desk.completed(background());
+    let (near, other) = (person(), Caller::operator(2));
+    let ids = next(&mut desk, &near);
+    desk.input(Input::ReturnNotices(other.conn, ids.clone()));
+    assert!(next(&mut desk, &other).is_empty());
+    let written = desk.writes.len();
+    desk.input(Input::ReturnNotices(near.conn, vec![ids[0], NotificationId(77)]));
+    assert_eq!((desk.events(), desk.writes.len()), (vec!["notification.returned"], written));
+    assert_eq!(next(&mut desk, &other), [ids[0]]);
+    desk.input(Input::ReturnNotices(near.conn, ids.clone()));
+    assert_eq!((next(&mut desk, &near), next(&mut desk, &other)), (vec![ids[1]], vec![]));
+}
+
 /// A notice that never was is named, and nothing is acknowledged beside it.
 #[test]
 fn an_unknown_notice_is_named() {

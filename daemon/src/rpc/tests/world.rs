@@ -76,7 +76,11 @@ impl World {
         Self::under(Rules::default())
     }
 
-    pub(super) fn under(mut rules: Rules) -> Self {
+    pub(super) fn under(rules: Rules) -> Self {
+        Self::within(rules, Limits::default())
+    }
+
+    pub(super) fn within(mut rules: Rules, limits: Limits) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state_dir = dir.path().join("state");
         let store = Arc::new(
@@ -125,7 +129,7 @@ impl World {
         let agent: Arc<Mutex<Option<TaskId>>> = Arc::default();
         let whose = Arc::clone(&agent);
         let shims = Shims::new(PathBuf::new(), Arc::new(move |_| *whose.lock().unwrap()));
-        let edge = Edge::new(api, Limits::default(), shims, disconnected, (stop, tracker));
+        let edge = Edge::new(api, limits, shims, disconnected, (stop, tracker));
         tokio::spawn(Arc::clone(&edge).serve(listener));
         Self { edge, context, handle, hub, vault, ended, agent, orders, dir }
     }
