@@ -46,7 +46,8 @@ pub struct Edge {
     places: Places,
     refusals: Refusals,
     next: AtomicU64,
-    fallback: Arc<Environment>,
+    /// For a process whose environment can't be read.
+    fallback: Environment,
     shims: Shims,
     disconnected: Disconnected,
     stop: CancellationToken,
@@ -74,7 +75,7 @@ impl Edge {
             places: Places::new(&limits),
             refusals: Refusals::new(stop.clone(), tracker.clone()),
             next: AtomicU64::new(1),
-            fallback: Arc::new(Environment::own()),
+            fallback: Environment::own(),
             shims,
             disconnected,
             stop,
@@ -146,12 +147,17 @@ impl Edge {
         // A time that the clock can't hold is as good as none.
         let deadline = Instant::now().checked_add(self.limits.first_bytes);
         let mut first = BytesMut::with_capacity(16 << 10);
-        let framing = tokio::select! {
-            framing = within(deadline, first_bytes(&mut socket, &mut first)) => framing,
+        // Read before the first call: none has to wait for it, and be passed by the next one.
+        let begun = async {
+            tokio::join!(within(deadline, first_bytes(&mut socket, &mut first)), peer.environment(&who))
+        };
+        let (framing, environment) = tokio::select! {
+            begun = begun => begun,
             () = self.stop.cancelled() => return,
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let connection = Connection::new(id, peer, who, Arc::clone(&self.fallback));
+        let environment = environment.unwrap_or_else(|| self.fallback.clone());
+        let connection = Connection::new(id, peer, who, environment);
         match framing {
             Some(Ok(Sniff::Known(Framing::Ndjson))) => {
                 self.plain(socket, (first, deadline), Cutter::ndjson(self.limits.frame), connection).await;

@@ -27,10 +27,8 @@ use super::turn::{Turn, Turns};
 pub struct Connection {
     id: u64,
     peer: Peer,
-    /// What a process without an environment of its own to read is given.
-    fallback: Arc<Environment>,
-    /// As it was read last.
-    environment: Mutex<Option<Environment>>,
+    /// As it was when the connection began; where its process is may be looked at again.
+    environment: Mutex<Environment>,
     identity: Mutex<Identity>,
     calls: Mutex<HashMap<Id<'static>, (u64, CancellationToken)>>,
     numbers: AtomicUsize,
@@ -94,13 +92,12 @@ impl Origin {
 }
 
 impl Connection {
-    /// A connection of this peer.
-    pub fn new(id: u64, peer: Peer, who: Who, fallback: Arc<Environment>) -> Arc<Self> {
+    /// A connection of this peer, which gives this environment to what it makes.
+    pub fn new(id: u64, peer: Peer, who: Who, environment: Environment) -> Arc<Self> {
         Arc::new(Self {
             id,
             peer,
-            fallback,
-            environment: Mutex::default(),
+            environment: Mutex::new(environment),
             identity: Mutex::new(Identity {
                 born: who.clone(),
                 now: who,
@@ -136,16 +133,13 @@ impl Connection {
         }
     }
 
-    /// The caller of a call that makes something: with its process's base environment and working directory as they
-    /// are now, or were last where it is gone.
+    /// The caller of a call that makes something: with its process's base environment, and its working directory as it
+    /// is now, or was last where it is gone.
     pub fn creator(&self) -> Caller {
-        let now = self.peer.environment();
-        let mut last = lock(&self.environment);
-        if now.is_some() {
-            *last = now;
-        }
-        let Environment { base, cwd } = last.as_ref().unwrap_or(&self.fallback).clone();
-        drop(last);
+        let mut environment = lock(&self.environment);
+        self.peer.renew(&mut environment);
+        let Environment { base, cwd } = environment.clone();
+        drop(environment);
         Caller { cwd, base, ..self.caller() }
     }
 
@@ -308,7 +302,7 @@ pub(crate) mod tests {
 
     /// An operator's connection of this very process.
     pub(crate) fn operator(id: u64) -> Arc<Connection> {
-        Connection::new(id, Peer::own(), Who::Operator, Arc::new(Environment::default()))
+        Connection::new(id, Peer::own(), Who::Operator, Environment::own())
     }
 
     /// SV-05: leaving a team gives back what the connection was, not what it claims.
@@ -349,7 +343,7 @@ pub(crate) mod tests {
         shell.args(["-c", "read go; cd /usr; echo there; read end"]).current_dir("/");
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let peer = Peer::process(shell.id().cast_signed());
-        let connection = Connection::new(1, peer, Who::Operator, Arc::new(Environment::default()));
+        let connection = Connection::new(1, peer, Who::Operator, Environment::default());
         assert_eq!(connection.creator().cwd.as_deref(), Some("/"));
         shell.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
         BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();

@@ -30,7 +30,7 @@ impl Mirror {
         ccagent_proto::for_each_call!(mirror);
         ccagent_proto::for_each_edge!(mirror);
         let api = Arc::new(registry.finish().ok()?);
-        let connection = Connection::new(1, Peer::nobody(), Who::Operator, Arc::new(Environment::default()));
+        let connection = Connection::new(1, Peer::nobody(), Who::Operator, Environment::default());
         Some(Self(Service::new(api, connection, Arc::new(Limits::default()), None)))
     }
 

@@ -7,15 +7,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccagent_core::Who;
 use ccagent_proto::TaskId;
 use ccagent_shim::tree::stat::{self, Stat};
 use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
 
 /// The variables that make the base of an agent's environment.
 pub const BASE: [&str; 7] = ["PATH", "HOME", "LANG", "TERM", "USER", "SHELL", "TMPDIR"];
@@ -24,6 +26,12 @@ pub const BASE: [&str; 7] = ["PATH", "HOME", "LANG", "TERM", "USER", "SHELL", "T
 const MAX_ANCESTORS: usize = 256;
 /// More of a process's environment is not read.
 const MAX_ENVIRONMENT: u64 = 4 << 20;
+/// A process's environment is not waited for any longer.
+const ENVIRONMENT_TIME: Duration = Duration::from_secs(1);
+
+/// Environments that are read at once: those of agents, and those of people, whom an agent is not to hold up.
+static OF_AGENTS: Semaphore = Semaphore::const_new(8);
+static OF_PEOPLE: Semaphore = Semaphore::const_new(8);
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,15 +173,31 @@ impl Peer {
         None
     }
 
-    /// Its environment, while it lives.
-    pub fn environment(&self) -> Option<Environment> {
-        self.stat()?;
-        let base = Arc::new(base_of(self.pid)?);
-        let cwd = fs::read_link(format!("/proc/{}/cwd", self.pid)).ok();
-        let cwd = cwd.and_then(|path| path.into_os_string().into_string().ok());
+    /// Its environment, while it lives and can be read in time. That reads the process's memory, behind which there may
+    /// be a file system of its own that never answers: so it is done apart, and few at once.
+    pub(crate) async fn environment(self, who: &Who) -> Option<Environment> {
+        let at_once = match who {
+            Who::Operator => &OF_PEOPLE,
+            Who::Agent(_) | Who::Member { .. } => &OF_AGENTS,
+        };
+        apart(at_once, ENVIRONMENT_TIME, move || self.read_environment()).await.flatten()
+    }
+
+    fn read_environment(self) -> Option<Environment> {
+        let mut environment = Environment { base: Arc::new(base_of(self.pid)?), cwd: None };
         // What was read is its own only if its number did not change hands meanwhile.
         self.stat()?;
-        Some(Environment { base, cwd })
+        self.renew(&mut environment);
+        Some(environment)
+    }
+
+    /// Looks where it is now, while it lives. No memory of the process is read for that.
+    pub(crate) fn renew(self, environment: &mut Environment) {
+        if let Ok(cwd) = fs::read_link(format!("/proc/{}/cwd", self.pid))
+            && self.stat().is_some()
+        {
+            environment.cwd = cwd.into_os_string().into_string().ok();
+        }
     }
 
     /// The process itself, if its number is still its own.
@@ -224,14 +248,32 @@ fn parent_of(child: Stat) -> Option<Stat> {
 }
 
 fn base_of(pid: i32) -> Option<BTreeMap<String, String>> {
-    let mut bytes = Vec::new();
     let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    file.take(MAX_ENVIRONMENT).read_to_end(&mut bytes).ok()?;
-    let variables = bytes.split(|byte| *byte == 0).filter_map(|entry| {
-        let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
-        BASE.contains(&name).then(|| (name.to_owned(), value.to_owned()))
-    });
-    Some(variables.collect())
+    let mut base = BTreeMap::new();
+    for entry in BufReader::new(file.take(MAX_ENVIRONMENT)).split(0) {
+        let Ok(entry) = String::from_utf8(entry.ok()?) else { continue };
+        if let Some((name, value)) = entry.split_once('=')
+            && BASE.contains(&name)
+        {
+            base.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    Some(base)
+}
+
+/// What a read gives that may block for ever, or nothing after so long. One that is stuck keeps its place among those
+/// that are made at once.
+async fn apart<T: Send + 'static>(
+    at_once: &'static Semaphore,
+    time: Duration,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let reading = async {
+        let place = at_once.acquire().await.ok()?;
+        let read = move || (read(), drop(place)).0;
+        tokio::task::spawn_blocking(read).await.ok()
+    };
+    tokio::time::timeout(time, reading).await.ok().flatten()
 }
 
 #[cfg(test)]
@@ -301,20 +343,34 @@ mod tests {
     }
 
     /// SV-05: a process that ended, or whose number another has now, is unknown and not an operator.
-    #[test]
-    fn a_process_that_is_gone_is_unknown() {
+    #[tokio::test]
+    async fn a_process_that_is_gone_is_unknown() {
         let gone = Peer { start_time: None, ..Peer::own() };
         assert_eq!(gone.who(&no_shims()), None);
         let other = Peer { start_time: Some(1), ..Peer::own() };
         assert_eq!(other.who(&no_shims()), None);
-        assert_eq!(other.environment(), None);
+        assert_eq!(other.environment(&Who::Operator).await, None);
     }
 
     /// Only the base variables are taken.
-    #[test]
-    fn only_the_base_variables_are_taken() {
-        let environment = Peer::own().environment().unwrap();
+    #[tokio::test]
+    async fn only_the_base_variables_are_taken() {
+        let environment = Peer::own().environment(&Who::Operator).await.unwrap();
         assert!(environment.base.keys().all(|name| BASE.contains(&name.as_str())));
         assert!(environment.base.contains_key("PATH"));
+    }
+
+    /// I8, SV-05: a process whose environment never comes is waited for a while and apart from everything else, and those
+    /// that are stuck hold up no other kind.
+    #[tokio::test]
+    async fn a_read_that_hangs_is_given_up() {
+        static FULL: Semaphore = Semaphore::const_new(1);
+        let (release, hangs) = std::sync::mpsc::channel::<()>();
+        let soon = Duration::from_millis(1);
+        assert_eq!(apart(&FULL, soon, move || hangs.recv()).await, None);
+        assert_eq!(apart(&FULL, soon, || ()).await, None, "its place is taken");
+        assert!(Peer::own().environment(&Who::Operator).await.is_some());
+        drop(release);
+        assert_eq!(apart(&FULL, Duration::MAX, || 7).await, Some(7));
     }
 }
