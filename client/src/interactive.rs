@@ -8,9 +8,13 @@
 //!            └─ signal ── owner: first asks the task to end, second kills it, third ▶ Signalled
 //!                       └ guest: ▶ Signalled
 //! ```
+//!
+//! Keys are read by one future and sent by another: a task that doesn't read what is typed can't keep the detach key
+//! from being heard.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use ccagent_client::{Client, Error};
@@ -19,17 +23,24 @@ use ccagent_proto::method::{TaskResize, TaskStop, TaskWrite};
 use ccagent_proto::task::{OutputItem, OutputSource, TaskResizeParams, TaskStopParams, TaskWriteParams};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::exit::Exit;
 use crate::follow::{self, Follow, From};
-use crate::terminal::{self, Raw};
+use crate::terminal::{self, Keys, Mode};
 
 /// Ctrl-].
 pub(crate) const DETACH_KEY: u8 = 0x1d;
 
 /// How much of stdin is sent in one call.
 const CHUNK: usize = 32 * 1024;
+
+/// Chunks that wait to be sent. What is typed beyond that is lost with a bell, as a terminal does; a file waits.
+const QUEUE: usize = 64;
+
+/// How long what was typed before the detach key has to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Whose terminal this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,15 +83,17 @@ pub(crate) enum Ending {
 
 /// Connects this terminal to a task until one of the endings.
 pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyhow::Result<Ending> {
-    let raw = if wiring.pty && wiring.stdin { Raw::enter()? } else { None };
+    let mode = wiring.keys().map(Mode::enter).transpose()?.flatten();
+    let detach_key = mode.is_some().then_some(wiring.detach_key);
     let mut signals = Signals::new()?;
     let follow = Follow::begin(client.clone(), &wiring.task, wiring.from).await?;
     let mut output = tokio::spawn(show(follow));
-    let detach_key = raw.is_some().then_some(wiring.detach_key);
-    let typed = forward(client.clone(), wiring.task.clone(), detach_key, wiring.stake);
-    let wanted = wiring.stdin;
-    let mut input = tokio::spawn(async move { if wanted { typed.await } else { Ok(Typed::End) } });
-    let mut typing = wanted;
+    let (queue, queued) = mpsc::channel(QUEUE);
+    let typed = read(queue, wiring.task.clone(), detach_key, wiring.stake);
+    let mut typing = wiring.stdin || detach_key.is_some();
+    let mut input = tokio::spawn(async move { if typing { typed.await } else { Ok(Typed::End) } });
+    let mut sending = wiring.stdin;
+    let mut sent = tokio::spawn(send(client.clone(), queued, wiring.probe()));
     if wiring.pty {
         resize(client, &wiring.task).await;
     }
@@ -95,9 +108,21 @@ pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyh
             typed = &mut input, if typing => {
                 typing = false;
                 match typed? {
-                    Ok(Typed::DetachKey) => return Ok(Ending::Detached),
+                    Ok(Typed::DetachKey) => {
+                        if sending {
+                            // Whether it arrived or not, this ends here.
+                            drop(tokio::time::timeout(LAST_WORDS, &mut sent).await);
+                        }
+                        return Ok(Ending::Detached);
+                    }
                     Ok(Typed::End) => {}
-                    Err(error) => app.note(&format!("what is typed no longer arrives: {error:#}")),
+                    Err(error) => app.note(&format!("what is typed is no longer read: {error:#}")),
+                }
+            }
+            ended = &mut sent, if sending => {
+                sending = false;
+                if let Err(error) = ended? {
+                    wiring.refused(app, &error);
                 }
             }
             received = signals.next() => match received {
@@ -110,6 +135,34 @@ pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyh
                     Some(_) => return Ok(Ending::Signalled(exit)),
                 },
             },
+        }
+    }
+}
+
+impl Wiring {
+    /// How keys are taken: each as it is where the task has a terminal; else only so that a guest can leave.
+    fn keys(&self) -> Option<Keys> {
+        match (self.pty && self.stdin, self.stake) {
+            (true, _) => Some(Keys::Raw),
+            (false, Stake::Guest) => Some(Keys::Lines(self.detach_key)),
+            (false, Stake::Owner) => None,
+        }
+    }
+
+    /// What a guest writes first, to hear at once whether the task takes input.
+    fn probe(&self) -> Option<TaskWriteParams> {
+        (self.stake == Stake::Guest && self.stdin && !self.pty)
+            .then(|| TaskWriteParams { task_id: self.task.clone(), ..TaskWriteParams::default() })
+    }
+
+    /// Says that input goes nowhere. That a task has ended is no news: its output says so.
+    fn refused(&self, app: &App, error: &Error) {
+        match (error.kind(), self.stake) {
+            (Some(Kind::AlreadyTerminal), Stake::Owner) => {}
+            (Some(Kind::AlreadyTerminal), Stake::Guest) => {
+                app.note("it takes no input: only its output is shown");
+            }
+            _ => app.note(&format!("what is typed no longer arrives: {error:#}")),
         }
     }
 }
@@ -168,9 +221,9 @@ enum Typed {
     DetachKey,
 }
 
-/// Sends stdin to a task until its end, the detach key, or the task's end.
-async fn forward(
-    client: Arc<Client>,
+/// Reads stdin for a task until its end or the detach key; while there is such a key, whatever becomes of what is read.
+async fn read(
+    queue: mpsc::Sender<TaskWriteParams>,
     task: String,
     detach_key: Option<u8>,
     stake: Stake,
@@ -189,11 +242,13 @@ async fn forward(
             // The end of this view is not the end of the task's input.
             params.eof = None;
         }
-        if params.eof.is_some() || !params.text.is_empty() || params.base64.is_some() {
-            match client.call::<TaskWrite>(params).await {
-                Err(error) if error.kind() == Some(Kind::AlreadyTerminal) => return Ok(Typed::End),
-                written => written?,
-            };
+        let something = params.eof.is_some() || !params.text.is_empty() || params.base64.is_some();
+        if detach_key.is_none() {
+            if something && queue.send(params).await.is_err() {
+                return Ok(Typed::End);
+            }
+        } else if something && matches!(queue.try_send(params), Err(mpsc::error::TrySendError::Full(_))) {
+            anstream::eprint!("\x07");
         }
         if key.is_some() {
             return Ok(Typed::DetachKey);
@@ -202,6 +257,21 @@ async fn forward(
             return Ok(Typed::End);
         }
     }
+}
+
+/// Sends what was read, in its order, until the first that is refused.
+async fn send(
+    client: Arc<Client>,
+    mut queued: mpsc::Receiver<TaskWriteParams>,
+    probe: Option<TaskWriteParams>,
+) -> Result<(), Error> {
+    if let Some(probe) = probe {
+        client.call::<TaskWrite>(probe).await?;
+    }
+    while let Some(params) = queued.recv().await {
+        client.call::<TaskWrite>(params).await?;
+    }
+    Ok(())
 }
 
 /// Takes what can be sent: text up to the last whole character, bytes where it is no text.

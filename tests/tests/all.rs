@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod all {
+    mod attach;
     mod cli;
     mod event;
     mod framing;

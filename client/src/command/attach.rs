@@ -43,13 +43,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     let size = TaskResizeParams { task_id: id.clone(), cols, rows };
     // Only a task with a terminal takes a size.
     let pty = !args.read_only && client.call::<TaskResize>(size).await.is_ok();
-    if pty {
-        app.note(&format!(
-            "attached to {}; {} leaves it running",
-            render::task::called(&task),
-            name(args.detach_key)
-        ));
-    }
+    app.note(&banner(&render::task::called(&task), args.read_only, pty, args.detach_key));
     let wiring = Wiring {
         task: id.clone(),
         from: From::Tail(CONTEXT),
@@ -70,6 +64,18 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
             let done = client.call::<TaskWait>(params).await?;
             Ok(done.tasks.first().map_or(Exit::OK, exit::of_run))
         }
+    }
+}
+
+/// What the person at the terminal has to know.
+fn banner(called: &str, read_only: bool, pty: bool, detach_key: u8) -> String {
+    let key = name(detach_key);
+    match (read_only, pty) {
+        (false, true) => format!("attached to {called}; {key} leaves it running"),
+        (false, false) => {
+            format!("attached to {called}, which has no terminal; {key} or Ctrl-C leaves it running")
+        }
+        (true, _) => format!("watching {called}; {key} or Ctrl-C leaves it running"),
     }
 }
 
