@@ -12,6 +12,7 @@ FUZZ_SECONDS ?= 60
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 release := $(target)/release
+share = $(DESTDIR)$(PREFIX)/share
 programs := ccagentd ccagentctl ccagent-shim
 packages := -p ccagentd -p ccagent-client -p ccagent-shim
 scripts := .ci/run $(wildcard scripts/*)
@@ -37,14 +38,20 @@ demo: build ## Build, then show real programs as agents in a repository made for
 	$(release)/ccagentctl demo
 
 .PHONY: install
-install: build ## Copy the programs to PREFIX/bin (~/.local/bin)
-	install -d -m 0755 $(DESTDIR)$(PREFIX)/bin
+install: man completions ## Copy programs, man pages and completions to PREFIX (~/.local)
+	install -d -m 0755 $(DESTDIR)$(PREFIX)/bin $(share)/man/man1 $(share)/bash-completion/completions \
+	  $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
 	install -m 0755 $(programs:%=$(release)/%) $(DESTDIR)$(PREFIX)/bin
+	install -m 0644 $(target)/man/*.1 $(share)/man/man1
+	install -m 0644 $(target)/completions/ccagentctl.bash $(share)/bash-completion/completions/ccagentctl
+	install -m 0644 $(target)/completions/_ccagentctl $(share)/zsh/site-functions
+	install -m 0644 $(target)/completions/ccagentctl.fish $(share)/fish/vendor_completions.d
 
 .PHONY: man
 man: build ## Write the man pages to target/man
 	mkdir -p $(target)/man
 	$(release)/ccagentctl man $(target)/man
+	@echo "the man pages are in $(target)/man"
 
 .PHONY: completions
 completions: build ## Write completions for bash, zsh and fish to target/completions
