@@ -6,11 +6,17 @@ pub(crate) mod mail;
 pub(crate) mod task;
 pub(crate) mod team;
 
-use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use unicode_width::UnicodeWidthStr;
 
-/// A table without lines: the header in capitals, columns as wide as they need, the last one cut at the terminal's edge.
+/// A column that has to give way on a narrow terminal keeps so much.
+const NARROW: usize = 5;
+
+/// A table without lines: the header in capitals, columns as wide as they need. On a terminal a row is one line: the
+/// last column gives way first, then the widest ones. What stands in the first is what a person types again; it is
+/// never cut.
 pub(crate) fn table(headers: &[&str], rows: Vec<Vec<Cell>>) -> String {
     if rows.is_empty() {
         return String::new();
@@ -18,8 +24,16 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<Cell>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.enforce_styling();
-    table.set_header(headers.to_vec());
-    let cols = crate::terminal::size().map(|(cols, _)| cols);
+    let cols = crate::terminal::size().map(|(cols, _)| usize::from(cols));
+    let mut header = comfy_table::Row::from(headers.to_vec());
+    header.max_height(1);
+    table.set_header(header);
+    let mut widths: Vec<usize> = headers.iter().map(|header| header.width()).collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.content().width());
+        }
+    }
     for row in rows {
         let mut row = comfy_table::Row::from(row);
         if cols.is_some() {
@@ -29,15 +43,41 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<Cell>>) -> String {
     }
     if let Some(cols) = cols {
         table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(cols);
-        for column in table.column_iter_mut().take(headers.len().saturating_sub(1)) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
+        fit(&mut widths, cols);
+        table.set_width(columns(widths.iter().map(|width| width + GAP).sum()));
+        for (column, width) in table.column_iter_mut().zip(&widths) {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(columns(width + GAP))));
         }
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
     table.trim_fmt()
+}
+
+/// Blanks after a column.
+const GAP: usize = 2;
+
+fn columns(width: usize) -> u16 {
+    u16::try_from(width).unwrap_or(u16::MAX)
+}
+
+/// Makes columns narrower until they fit into a line, as far as that goes.
+fn fit(widths: &mut [usize], cols: usize) {
+    let line = |widths: &[usize]| (widths.iter().sum::<usize>() + GAP * widths.len()).saturating_sub(GAP);
+    if let Some(last) = widths.last().copied() {
+        let over = line(widths).saturating_sub(cols);
+        let least = last.min(2 * NARROW);
+        if let Some(width) = widths.last_mut() {
+            *width = last.saturating_sub(over).max(least);
+        }
+    }
+    while line(widths) > cols {
+        let Some(widest) = widths.iter_mut().skip(1).max().filter(|width| **width > NARROW) else {
+            return;
+        };
+        *widest -= 1;
+    }
 }
 
 /// A cell of text that came from an agent or a person.
@@ -69,7 +109,7 @@ fn is_bidi(character: char) -> bool {
 
 /// A text cut at a width of the terminal, where wide characters count two columns.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    use unicode_width::UnicodeWidthChar;
     if text.width() <= width {
         return text.to_owned();
     }
@@ -153,13 +193,27 @@ mod tests {
         let text = table(&["NAME", "Z"], rows);
         let column = |line: &str, mark: char| {
             let before = line.split(mark).next().unwrap();
-            unicode_width::UnicodeWidthStr::width(before)
+            before.width()
         };
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(column(lines[1], 'x'), 8, "{text}");
         assert_eq!(column(lines[2], 'y'), 8, "{text}");
         assert_eq!(cut("写作者", 5), "写作…");
         assert_eq!(cut("abc", 3), "abc");
+    }
+
+    /// cli.md: a row stays one line on a narrow terminal, and what is typed again is whole.
+    #[test]
+    fn columns_give_way_but_for_the_first() {
+        let fitted = |mut widths: Vec<usize>, cols| {
+            fit(&mut widths, cols);
+            widths
+        };
+        assert_eq!(fitted(vec![10, 5, 60], 200), [10, 5, 60]);
+        assert_eq!(fitted(vec![10, 5, 60], 60), [10, 5, 41]);
+        assert_eq!(fitted(vec![44, 8, 6, 5, 7, 30], 80), [44, 6, 5, 5, 5, 5]);
+        assert_eq!(fitted(vec![6, 19, 44, 9, 12, 60], 60), [6, 9, 9, 9, 9, 8]);
+        assert_eq!(fitted(vec![6, 3, 1], 3), [6, 3, 1]);
     }
 
     /// What an agent wrote can't steer the terminal that shows it.

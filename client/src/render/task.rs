@@ -8,8 +8,9 @@ use comfy_table::{Cell, Color};
 
 use super::{bytes, cell, clean, details, line, now, span, table, time};
 
-/// Hex digits of an id that are shown at least.
-const SHORT: usize = 8;
+/// Digits of an id that are shown at least: its time and the first twelve random bits, which no other task has had
+/// unless it was made in the same millisecond.
+const SHORT: usize = "01a22d3d-3219-754c".len();
 
 /// Tasks, one a line.
 pub(crate) fn list(tasks: &[Task]) -> String {
@@ -93,11 +94,11 @@ fn age(task: &Task) -> u64 {
     end.saturating_sub(task.started_at.unwrap_or(task.created_at))
 }
 
-/// What it does right now, else what its work is.
+/// Why it failed, else what its work is.
 fn work(task: &Task) -> String {
-    let live = task.progress.line.clone().filter(|_| !task.status.is_done());
     let command = task.command.as_ref().map(|argv| argv.join(" "));
-    live.or_else(|| task.error.as_ref().map(|error| error.message.clone()))
+    let error = task.error.as_ref().map(|error| error.message.clone());
+    error
         .or_else(|| Some(task.description.clone()).filter(|text| !text.is_empty()))
         .or(command)
         .unwrap_or_default()
@@ -238,7 +239,30 @@ mod tests {
         assert_eq!(short_length(&far), SHORT);
         let near = [TaskId(uuid(1)), TaskId(uuid(2))];
         assert_eq!(short_length(&near), 36);
-        assert_eq!(short(far[0], SHORT), "agent_01000000");
+        assert_eq!(short(far[0], SHORT), "agent_01000000-0000-0000");
+    }
+
+    /// cli.md: what is shown stays a unique prefix beside tasks that are not shown, of the same second too.
+    #[test]
+    fn a_shown_id_is_unique_beside_those_that_are_not_shown() {
+        let id = |text: &str| -> TaskId { text.parse().unwrap() };
+        let shown = id("agent_01a22d3d-3219-754c-8fc3-97ee883b41dc");
+        let text = short(shown, short_length(&[shown]));
+        for other in
+            ["agent_01a22d3d-3218-754c-8fc3-97ee883b41dc", "agent_01a22d3d-3219-754d-8fc3-97ee883b41dc"]
+        {
+            assert!(!id(other).to_string().starts_with(&text), "{text}");
+        }
+    }
+
+    /// The work of a live agent is what it was started with; its output has a column of its own.
+    #[test]
+    fn the_work_of_a_live_agent_is_its_command() {
+        let mut task = sample();
+        task.status = TaskStatus::Running;
+        task.description = String::new();
+        task.progress.line = Some("4 bytes of output".into());
+        assert_eq!(work(&task), "sh -c true");
     }
 
     /// A failed task says why, where its work stood.
