@@ -80,8 +80,10 @@ async fn greet(place: &Place) -> Result<Client, Error> {
 pub async fn start(place: &Place) -> Result<bool, Error> {
     let program = daemon_program()?;
     let failed = |reason: String| Error::Start { reason };
+    let log = open_log(place)
+        .map_err(|why| failed(format!("the state directory {}: {why}", place.state_dir.display())))?;
     let (pid, ready) =
-        spawn(&program, place).map_err(|why| failed(format!("{}: {why}", program.display())))?;
+        spawn(&program, place, &log).map_err(|why| failed(format!("{}: {why}", program.display())))?;
     let pipe =
         tokio::net::unix::pipe::Receiver::from_owned_fd(ready).map_err(|why| failed(why.to_string()))?;
     let mut line = String::new();
@@ -139,10 +141,9 @@ pub fn daemon_program() -> Result<PathBuf, Error> {
 }
 
 /// Spawns the daemon in a session of its own, so that no terminal's hang-up or Ctrl-C reaches it.
-fn spawn(program: &Path, place: &Place) -> std::io::Result<(Pid, OwnedFd)> {
+fn spawn(program: &Path, place: &Place, log: &std::fs::File) -> std::io::Result<(Pid, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    let log = open_log(place)?;
     let mut actions = PosixSpawnFileActions::init()?;
     for (from, to) in
         [(null.as_raw_fd(), 0), (null.as_raw_fd(), 1), (log.as_raw_fd(), 2), (write.as_raw_fd(), READY_FD)]

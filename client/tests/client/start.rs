@@ -122,3 +122,15 @@ async fn commands_that_only_read_start_nothing() {
     }
     assert!(!installed.path("started").exists());
 }
+
+/// A state directory that can't be used is named, and not the program that was to use it.
+#[tokio::test]
+async fn a_state_directory_that_cannot_be_used_is_named() {
+    let installed = Installed::new("exit 0");
+    fs::create_dir_all(installed.path("state/daemon.log")).unwrap();
+    let ended = installed.ctl(&["daemon", "start"]).output().await.unwrap();
+    assert_eq!(ended.status.code(), Some(69));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("the state directory ") && said.contains("/state: "), "{said}");
+    assert!(!said.contains("/ccagentd"), "{said}");
+}
