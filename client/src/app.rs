@@ -40,7 +40,7 @@ pub(crate) struct Global {
     /// The state directory; one of your own is an instance of your own
     #[arg(long, global = true, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Give up after this time, with exit code 124
+    /// Give up after this time, with exit code 124; exec ends its agent then
     #[arg(long, global = true, value_name = "DURATION", value_parser = value::duration)]
     pub(crate) timeout: Option<Duration>,
     /// Don't start a daemon where none runs
@@ -49,6 +49,30 @@ pub(crate) struct Global {
     /// Don't ask before something is destroyed
     #[arg(short, long, global = true)]
     yes: bool,
+}
+
+impl Global {
+    /// The options that say which daemon is meant, as they would be typed again.
+    pub(crate) fn place(&self) -> String {
+        let path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
+        let options = [
+            ("--socket", self.socket.clone()),
+            ("--state-dir", path(self.state_dir.as_ref())),
+            ("--config", path(self.config.as_ref())),
+        ];
+        let typed = |(name, value): (&str, Option<String>)| Some(format!(" {name} {}", quoted(&value?)));
+        options.into_iter().filter_map(typed).collect()
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// The state of one invocation.
@@ -121,6 +145,13 @@ impl App {
         }
     }
 
+    /// What can be done next, for somebody who sits at a terminal and reads text.
+    pub(crate) fn hint(&self, lines: &str) {
+        if self.out.is_text() && io::stderr().is_terminal() {
+            self.note(lines);
+        }
+    }
+
     /// A line for the eye of who asked for more.
     pub(crate) fn detail(&self, line: &str) {
         if self.global.verbose > 0 {
@@ -153,4 +184,19 @@ impl App {
 /// Who this program is.
 pub(crate) fn client_info() -> ClientInfo {
     ClientInfo { name: "ccagentctl".into(), version: version::PACKAGE.into(), kind: Some("cli".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The daemon that was meant is named again, in words that a shell takes as they are.
+    #[test]
+    fn the_place_can_be_typed_again() {
+        let global = Global { state_dir: Some("/a dir/it's".into()), ..Global::default() };
+        assert_eq!(global.place(), r" --state-dir '/a dir/it'\''s'");
+        let global = Global { socket: Some("uds:/run/d.sock".into()), ..Global::default() };
+        assert_eq!(global.place(), " --socket uds:/run/d.sock");
+        assert_eq!(Global::default().place(), "");
+    }
 }

@@ -23,6 +23,7 @@ mod wait;
 
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 use crate::app::{App, Global};
@@ -31,9 +32,14 @@ use crate::exit::{Exit, Stop};
 /// Supervises AI agents: starts, watches, messages and stops them through ccagentd.
 #[derive(Debug, Parser)]
 #[command(name = "ccagentctl", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(
-    after_help = "ID is a full id, a unique prefix of one, or a live agent's name (name or name@team)."
-)]
+#[command(after_help = "\
+ID is a full id, a unique prefix of one, or the name of an agent (name or name@team) that lives or ended a moment ago.
+DURATION is written as 500ms, 3s, 10m, 24h or '1h 30m', a bare number counts seconds. SIZE is written as 512MiB or \
+5GiB, a bare number counts bytes.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 not running or not found, 4 not permitted, 5 needs an answer and nobody can \
+give one, 6 conflict, 7 limit hit, 69 daemon unreachable, 75 overloaded (try again), 124 --timeout elapsed, 130 \
+interrupted, 143 terminated. exec in the foreground gives the program's own.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -46,6 +52,7 @@ enum Command {
     /// Run any program as a supervised agent; follow it, and end with its exit code
     Exec(Box<exec::Args>),
     /// List agents
+    #[command(aliases = ["ls", "list"])]
     Ps(list::Args),
     /// Show one agent in full
     Show(agent::ShowArgs),
@@ -65,7 +72,7 @@ enum Command {
     Resume(agent::ResumeArgs),
     /// Delete ended agents with their records and output
     Rm(agent::RemoveArgs),
-    /// Delete agents that ended long ago
+    /// Delete ended agents that are no longer listed, or those of them that ended long ago
     Prune(agent::PruneArgs),
     /// Start nothing new, in a session or anywhere
     Pause(pause::Args),
@@ -109,6 +116,23 @@ enum Command {
     /// The teammate of the demo
     #[command(hide = true)]
     DemoTeammate(demo::TeammateArgs),
+}
+
+impl Cli {
+    /// The command that starts the daemon that was meant; none where the daemon was to end.
+    pub(crate) fn how_to_start(&self) -> Option<String> {
+        let ends = matches!(&self.command, Command::Daemon(daemon::Command::Stop(_)));
+        (!ends).then(|| format!("ccagentctl{} daemon start", self.global.place()))
+    }
+}
+
+/// Says what to write instead of a command that people look for here.
+pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
+    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("run".into())) {
+        let tip = "a program is run with: ccagentctl exec -- PROGRAM; agents by a prompt are not built yet";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Runs a command line.
@@ -181,7 +205,7 @@ mod tests {
     fn help_is_as_documented() {
         let mut command = Cli::command();
         insta::assert_snapshot!("help", command.render_help());
-        for name in ["exec", "ps", "logs", "wait"] {
+        for name in ["exec", "ps", "logs", "wait", "prune"] {
             let help = command.find_subcommand_mut(name).unwrap().render_help();
             insta::assert_snapshot!(format!("help_{name}"), help);
         }
@@ -196,6 +220,36 @@ mod tests {
             panic!("not exec");
         };
         assert_eq!(args.command, ["ls", "-q", "--json"]);
+    }
+
+    /// cli.md, `exec`: an option that is misspelled is no program, and the right one is named.
+    #[test]
+    fn a_misspelled_option_is_not_run_as_a_program() {
+        let typed = |words: &str| Cli::try_parse_from(words.split(' ')).map(|_| ());
+        let error = typed("ccagentctl exec --nmae x -- true").unwrap_err();
+        assert!(error.use_stderr() && error.to_string().contains("--name"), "{error}");
+        assert!(typed("ccagentctl exec -d -X true").is_err());
+        typed("ccagentctl exec ls -l --nmae").unwrap();
+        typed("ccagentctl exec -- -odd --nmae").unwrap();
+    }
+
+    /// The commands that people try by habit are there, or say what to write instead.
+    #[test]
+    fn habits_lead_somewhere() {
+        for words in [["ccagentctl", "ls"], ["ccagentctl", "list"]] {
+            assert!(matches!(Cli::try_parse_from(words).unwrap().command, Command::Ps(_)));
+        }
+        let error = Cli::try_parse_from(["ccagentctl", "run", "x"]).unwrap_err();
+        assert!(with_tip(error).to_string().contains("ccagentctl exec --"));
+    }
+
+    /// cli.md, exit code 3: what starts the daemon is said with its place, and not to who wants it to end.
+    #[test]
+    fn the_start_of_the_daemon_that_was_meant_is_named() {
+        let said = |words: &str| Cli::try_parse_from(words.split(' ')).unwrap().how_to_start();
+        let started = said("ccagentctl ps --state-dir /s").unwrap();
+        assert_eq!(started, "ccagentctl --state-dir /s daemon start");
+        assert_eq!(said("ccagentctl daemon stop"), None);
     }
 
     /// cli.md: a usage error is exit code 2.

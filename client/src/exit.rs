@@ -160,6 +160,11 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// Whether the failure is that no daemon runs.
+pub(crate) fn is_not_running(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Error::NotRunning { .. })))
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -169,9 +174,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// What the detail of an error has for a person beyond its sentence.
 fn hint(error: &anyhow::Error) -> Option<String> {
     let error = error.chain().find_map(|cause| cause.downcast_ref::<Error>())?;
-    if matches!(error, Error::NotRunning { .. }) {
-        return Some("start it with: ccagentctl daemon start".into());
-    }
     let data = &error.rpc()?.data;
     let list = |key: &str, words: &str| {
         let entries: Vec<String> = data.get(key)?.as_array()?.iter().map(entry).collect();

@@ -19,8 +19,9 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = match command::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&command::with_tip(error)),
     };
+    let start = cli.how_to_start();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&error.into()),
@@ -30,6 +31,12 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match outcome {
         Ok(code) => code.into(),
-        Err(error) => exit::report(&error),
+        Err(error) => {
+            let code = exit::report(&error);
+            if let Some(start) = start.filter(|_| exit::is_not_running(&error)) {
+                anstream::eprintln!("start it with: {start}");
+            }
+            code
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ccagent_client::Client;
+use ccagent_proto::Kind;
 use ccagent_proto::method::{TaskGet, TaskPrune, TaskRemove, TaskResume, TaskStop};
 use ccagent_proto::task::{
     TaskGetParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams, TaskStopParams, TaskStopResult,
@@ -132,16 +133,30 @@ pub(super) struct RemoveArgs {
     /// The agents
     #[arg(required = true)]
     ids: Vec<String>,
-    /// End those that run first
+    /// Those that run too: they are ended first
     #[arg(long)]
     force: bool,
 }
 
 pub(super) async fn remove(app: &App, args: RemoveArgs) -> anyhow::Result<Exit> {
-    app.confirm(&format!("delete {}, with records and output", args.ids.join(", ")))?;
     let client = app.connect().await?;
+    // What is not there is said before anybody is asked; the archive answers `task.remove` alone.
+    if let Some(error) =
+        join_all(args.ids.iter().map(|id| missing(&client, id))).await.into_iter().flatten().next()
+    {
+        return Err(error.into());
+    }
+    app.confirm(&format!("delete {}, with records and output", args.ids.join(", ")))?;
     let calls = args.ids.into_iter().map(|id| remove_one(&client, id, args.force));
     each(join_all(calls).await, |id: String| output::write(&id))
+}
+
+async fn missing(client: &Client, id: &str) -> Option<ccagent_client::Error> {
+    let error = client.call::<TaskGet>(TaskGetParams { task_id: id.to_owned() }).await.err()?;
+    let nowhere = |error: &ccagent_client::RpcError| {
+        error.kind == Some(Kind::TaskNotFound) && !error.data.contains_key("archived")
+    };
+    error.rpc().is_some_and(nowhere).then_some(error)
 }
 
 async fn remove_one(client: &Client, id: String, force: bool) -> Result<String, ccagent_client::Error> {
@@ -151,7 +166,7 @@ async fn remove_one(client: &Client, id: String, force: bool) -> Result<String, 
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PruneArgs {
-    /// Only what ended so long ago
+    /// Only what ended at least so long ago; without it, everything that ended and is no longer listed
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     older: Option<Duration>,
     /// Only say what would go
@@ -160,14 +175,19 @@ pub(super) struct PruneArgs {
 }
 
 pub(super) async fn prune(app: &App, args: PruneArgs) -> anyhow::Result<Exit> {
-    if !args.dry_run {
-        app.confirm("delete ended agents with their records and output")?;
+    let client = app.connect().await?;
+    let params = TaskPruneParams { older_ms: args.older.map(value::millis), dry_run: Some(true) };
+    let mut pruned = client.call::<TaskPrune>(params.clone()).await?;
+    if !args.dry_run && !pruned.removed.is_empty() {
+        app.confirm(&format!("delete {}, with records and output", ended_agents(pruned.removed.len())))?;
+        pruned = client.call::<TaskPrune>(TaskPruneParams { dry_run: None, ..params }).await?;
     }
-    let params =
-        TaskPruneParams { older_ms: args.older.map(value::millis), dry_run: args.dry_run.then_some(true) };
-    let pruned = app.connect().await?.call::<TaskPrune>(params).await?;
     app.out.list(&pruned, &pruned.removed, |ids| render::lines(ids.iter().map(ToString::to_string)))?;
-    let verb = if args.dry_run { "would go" } else { "gone" };
-    app.note(&format!("{} {verb}", pruned.removed.len()));
+    let verb = if args.dry_run { "would be deleted" } else { "deleted" };
+    app.note(&format!("{} {verb}", ended_agents(pruned.removed.len())));
     Ok(Exit::OK)
+}
+
+fn ended_agents(count: usize) -> String {
+    format!("{count} ended agent{}", if count == 1 { "" } else { "s" })
 }

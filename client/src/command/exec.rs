@@ -14,6 +14,7 @@ use ccagent_proto::notification::{NotificationAckParams, NotificationListParams}
 use ccagent_proto::task::{Stdin, Task, TaskForegroundParams, TaskGetParams, TaskStatus, TaskStopParams};
 use ccagent_proto::{Kind, TaskId};
 
+use super::session;
 use crate::app::App;
 use crate::exit::{self, Exit, Stop};
 use crate::follow::From;
@@ -22,9 +23,12 @@ use crate::value;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-In the foreground the program's stdout and stderr come out here, Ctrl-C ends it and everything below it, and the exit
-code is its own: 128 and the signal after a signal, 127 when it can't be found, 126 when it can't be executed,
-124 when --timeout ended it. With -t, Ctrl-] leaves it running.")]
+In the foreground the program's stdout and stderr come out here. Ctrl-C sends TERM to it and everything below it, and \
+KILL after the grace time or at the second Ctrl-C. The exit code is the program's own: 128 and the signal after a \
+signal, 127 when it can't be found, 126 when it can't be executed, 124 when --timeout ended it. With -t, Ctrl-] leaves \
+it running.
+
+--timeout is a limit of the run, also with -d: an agent that runs longer is ended.")]
 pub(super) struct Args {
     /// The agent's name, by which it is addressed while it lives
     #[arg(long)]
@@ -56,7 +60,7 @@ pub(super) struct Args {
     /// Output kept at most
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     max_output: Option<u64>,
-    /// The session that owns it
+    /// The session that owns it: an id, a unique prefix of one, or its name
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Print its id and leave it running
@@ -69,7 +73,7 @@ pub(super) struct Args {
     #[arg(short, long)]
     tty: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(super) command: Vec<String>,
 }
 
@@ -79,8 +83,9 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
         let message = "-i needs the foreground; leave out -d, or attach later";
         return Err(Stop::new(Exit::USAGE, message).into());
     }
-    let params = params(app, args)?;
+    let mut params = params(app, args)?;
     let client = Arc::new(app.connect_or_start().await?);
+    params.session_id = session::find(&client, params.session_id).await?;
     let task = spawn(&client, params).await?;
     if detach {
         announce(app, &task)?;
@@ -183,7 +188,7 @@ fn some<T>(value: T, is_empty: impl Fn(&T) -> bool) -> Option<T> {
 pub(super) fn announce(app: &App, task: &Task) -> anyhow::Result<()> {
     app.out.one(task, |task| task.id.to_string())?;
     let id = task.id;
-    app.note(&format!("  ccagentctl logs -f {id}\n  ccagentctl wait {id}\n  ccagentctl stop {id}"));
+    app.hint(&format!("  ccagentctl logs -f {id}\n  ccagentctl wait {id}\n  ccagentctl stop {id}"));
     Ok(())
 }
 

@@ -67,8 +67,10 @@ impl From<State> for TaskStatus {
     }
 }
 
-pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
+pub(super) async fn run(app: &App, mut args: Args) -> anyhow::Result<Exit> {
     let client = app.connect().await?;
+    let named = args.session.as_deref().map(Into::into);
+    args.session = super::session::find(&client, named).await?.map(|id| id.to_string());
     if args.watch {
         return watch(app, &client, &args).await;
     }
@@ -95,6 +97,10 @@ pub(super) async fn all_pages(client: &Client, mut params: TaskListParams) -> an
         let page = client.call::<TaskList>(params.clone()).await?;
         whole.tasks.extend(page.tasks);
         if page.next_cursor.is_none() {
+            if params.tree != Some(true) {
+                // The archive's come after the live ones; ids are in the order of creation.
+                whole.tasks.sort_by_key(|task| task.id);
+            }
             return Ok(whole);
         }
         params.cursor = page.next_cursor;

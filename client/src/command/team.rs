@@ -97,9 +97,11 @@ pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
         }
         Command::Join(args) => return join(app, args).await,
         Command::Delete(args) => {
+            let client = app.connect().await?;
+            client.call::<TeamGet>(TeamGetParams { name: args.name.clone() }).await?;
             app.confirm(&format!("delete the team {}", args.name))?;
             let params = TeamDeleteParams { name: args.name, force: args.force.then_some(true) };
-            app.connect().await?.call::<TeamDelete>(params).await?;
+            client.call::<TeamDelete>(params).await?;
         }
     }
     Ok(Exit::OK)

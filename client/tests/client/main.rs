@@ -6,4 +6,5 @@ mod connection;
 mod daemon;
 mod exec;
 mod fake;
+mod remove;
 mod start;

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use ccagent_tests::daemon::{Ended, run};
 use ccagent_tests::process::{Process, marked};
-use ccagent_tests::{Conn, Daemon, Home, PATIENCE};
+use ccagent_tests::{Conn, Daemon, Home, PATIENCE, programs};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -59,6 +59,49 @@ async fn the_whole_life_of_an_agent_by_the_command_line() {
     let raw: Value =
         serde_json::from_str(&ok(home, &["rpc", "task.get", &json!({ "taskId": id }).to_string()])).unwrap();
     assert_eq!(raw["status"], "killed");
+    daemon.end().await;
+}
+
+/// cli.md, `exec -d`: at a terminal the next commands are said, but not to who reads JSON.
+#[tokio::test]
+async fn the_next_commands_are_said_at_a_terminal() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let ctl = programs::client().display().to_string();
+    let script = format!("{ctl} exec -d -- /bin/true; {ctl} exec -d --json -- /bin/true; echo end");
+    let id = conn.spawn(&["/bin/sh", "-c", &script], json!({ "stdin": "pty" })).await;
+    let seen = conn.see(&id, "end\r\n").await;
+    assert_eq!(seen.matches("ccagentctl wait").count(), 1, "{seen}");
+    daemon.end().await;
+}
+
+/// cli.md, `ps`: on a narrow terminal an agent is one line, with its id whole.
+#[tokio::test]
+async fn a_row_is_one_line_on_a_narrow_terminal() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let ctl = programs::client().display().to_string();
+    let script = format!("stty cols 60; NO_COLOR=1 {ctl} ps; echo end");
+    let more = json!({ "stdin": "pty", "name": "a-name-that-is-long" });
+    let id = conn.spawn(&["/bin/sh", "-c", &script], more).await;
+    let seen = conn.see(&id, "end\r\n").await;
+    let lines: Vec<&str> = seen.lines().collect();
+    assert_eq!(lines.len(), 3, "{seen}");
+    assert!(lines[1].chars().count() <= 60 && lines[1].contains(&id[.."agent_".len() + 18]), "{seen}");
+    daemon.end().await;
+}
+
+/// cli.md, ID: a session is named by a prefix of its id or its name wherever one is taken.
+#[tokio::test]
+async fn a_session_is_named_by_a_prefix_or_its_name() {
+    let daemon = Daemon::start();
+    let home = &daemon.home;
+    let id = ok(home, &["session", "open", "--name", "red"]);
+    let prefix = &id.trim()[.."session_".len() + 13];
+    ok(home, &["exec", "-d", "-q", "--session", "red", "--", "/bin/sleep", "600"]);
+    assert!(ok(home, &["ps", "--json", "--session", prefix]).contains(id.trim()));
+    assert_eq!(ctl(home, &["session", "close", "nobody"]).code, Some(3));
+    ok(home, &["session", "close", "-y", prefix]);
     daemon.end().await;
 }
 

@@ -125,16 +125,15 @@ fn existing(path: &Path) -> &Path {
 /// Control groups and other programs; `daemon` is its process, where it runs.
 pub(super) fn surroundings(place: &Place, daemon: Option<u32>) -> Vec<Check> {
     let process = daemon.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-    vec![
-        cgroup(&process),
-        program("git", "worktrees need it"),
-        program("tmux", "agents in panes need it"),
-        length(&place.socket),
-    ]
+    vec![cgroup(&process), program("git", "the demo needs it"), length(&place.socket)]
 }
 
 fn cgroup(process: &str) -> Check {
-    let advice = "memory limits and the sure end of a tree need it; run the daemon as a user service of systemd 254 or newer: ccagentctl daemon install";
+    let advice = if Path::new("/run/systemd/system").exists() {
+        "memory limits and the sure end of a tree need it; run the daemon as a user service of systemd 254 or newer: ccagentctl daemon install"
+    } else {
+        "agents run without it; a memory limit then holds for each process, and not for a tree"
+    };
     let own = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
     let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::/")) else {
         return Check::warn("cgroup", "there are no control groups of version 2", advice);
