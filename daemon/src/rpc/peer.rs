@@ -270,7 +270,10 @@ async fn apart<T: Send + 'static>(
 ) -> Option<T> {
     let reading = async {
         let place = at_once.acquire().await.ok()?;
-        let read = move || (read(), drop(place)).0;
+        let read = move || {
+            let _place = place;
+            read()
+        };
         tokio::task::spawn_blocking(read).await.ok()
     };
     tokio::time::timeout(time, reading).await.ok().flatten()

@@ -267,11 +267,7 @@ async fn a_lost_seat_takes_all_rights_along() {
 #[tokio::test]
 async fn an_agents_events_end_with_its_run() {
     let mut world = World::new();
-    let mut operator = world.client();
-    let start = world.running(&mut operator, &spawn(1, json!({"runInBackground": true}))).await;
-    let mut agent = world.client();
-    let hello = json!({"protocolVersion": 1, "client": {"name": "t", "version": "1"}, "token": start.token});
-    assert_eq!(result(&agent.ask(&call(1, "daemon.hello", hello)).await)["role"], "agent");
+    let (start, mut agent) = world.agent_by_token().await;
     agent.ask(&call(2, "event.subscribe", json!({"topics": ["sdk"]}))).await;
     world.ended(&start, 0, "").await;
     agent.half_close().await;

@@ -61,11 +61,7 @@ async fn roles_come_before_params() {
 #[tokio::test]
 async fn an_agent_that_is_over_hears_so_before_all_else() {
     let mut world = World::new();
-    let mut operator = world.client();
-    let start = world.running(&mut operator, &spawn(1, json!({"runInBackground": true}))).await;
-    let mut agent = world.client();
-    let hello = json!({"protocolVersion": 1, "client": {"name": "t", "version": "1"}, "token": start.token});
-    assert_eq!(result(&agent.ask(&call(1, "daemon.hello", hello)).await)["role"], "agent");
+    let (start, mut agent) = world.agent_by_token().await;
     world.ended(&start, 0, "").await;
     for method in ["task.get", "task.follow", "agent.spawn"] {
         let refused = agent.ask(&call(2, method, json!({"noSuchKey": 1}))).await;

@@ -12,7 +12,7 @@ use ccagent_core::{Core, Limits as Rules, RunnerEvent};
 use ccagent_proto::daemon::{DaemonExportResult, DaemonMetricsResult, ShutdownMode};
 use ccagent_proto::task::Exit;
 use ccagent_proto::{Millis, TaskId};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use super::super::context::{Context, Times};
 use super::super::daemon::{Daemon, Info, Overview};
 use super::super::peer::{Node, Shims};
 use super::super::{Limits, methods};
-use super::client::{Client, call};
+use super::client::{Client, call, result};
 use crate::driver::{Driver, Handle, Hands};
 use crate::hub::{Bounds, Hub};
 use crate::runner::{Runner, Settings};
@@ -171,6 +171,16 @@ impl World {
         start
     }
 
+    /// A run, and a client that is its agent by its token.
+    pub(super) async fn agent_by_token(&mut self) -> (Start, Client<UnixStream>) {
+        let start = self.running(&mut self.client(), &spawn(1, json!({"runInBackground": true}))).await;
+        let mut agent = self.client();
+        let client = json!({"name": "t", "version": "1"});
+        let hello = json!({"protocolVersion": 1, "client": client, "token": start.token});
+        assert_eq!(result(&agent.ask(&call(1, "daemon.hello", hello)).await)["role"], "agent");
+        (start, agent)
+    }
+
     /// Says that a program ended with this code.
     pub(super) async fn ended(&self, start: &Start, code: i32, tail: &str) {
         let exit = Exit { code: Some(code), signal: None };
@@ -208,7 +218,7 @@ fn daemon(dir: &tempfile::TempDir, end: mpsc::Sender<ShutdownMode>) -> Daemon {
 
 /// A spawn call.
 pub(super) fn spawn(id: u64, mut params: Value) -> String {
-    params["command"] = serde_json::json!(["prog"]);
+    params["command"] = json!(["prog"]);
     params["cwd"] = "/".into();
     call(id, "agent.spawn", params)
 }
