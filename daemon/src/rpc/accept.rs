@@ -30,7 +30,7 @@ use super::places::{Place, Places};
 use super::refusal::Refusals;
 use super::registry::Api;
 use super::service::Service;
-use super::stall::Stalling;
+use super::stall::{Owed, Stalling};
 use super::stream::Stream;
 
 /// Pause after the system refused a connection, for example for want of descriptors.
@@ -208,7 +208,7 @@ impl Edge {
         };
         let (sink, outbox) = mpsc::channel(self.limits.outbox);
         let service = self.service(&connection, Some(MethodSink::new(sink)));
-        let stream = Stream::new(socket.into_split(), first, cutter, service, outbox);
+        let stream = Stream::new(socket.into_split(), first, cutter, service, (outbox, Owed::default()));
         let (over, unfinished) = stream.serve(hangup.happened(), &self.stop).await;
         tracing::debug!(connection = connection.id(), ?over, "a connection ended");
         connection.end();
@@ -233,7 +233,7 @@ impl Edge {
         let http = Http::new(self.service(&connection, None), self.stop.clone());
         let (reader, writer) = socket.into_split();
         let reader = std::io::Cursor::new(first.freeze()).chain(reader);
-        let writer = Stalling::new(writer, self.limits.stall, Arc::clone(&http.patient));
+        let writer = Stalling::new(writer, self.limits.stall, http.owed.clone());
         Arc::clone(&http).serve(tokio::io::join(reader, writer), deadline).await;
         http.sessions.wait().await;
         connection.end();

@@ -5,7 +5,6 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{Method, StatusCode};
@@ -23,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::registry::Course;
 use super::service::{Begun, Service};
+use super::stall::Owed;
 use super::websocket;
 
 /// One HTTP connection.
@@ -36,8 +36,8 @@ pub(crate) struct Http {
     pub(crate) work: TaskTracker,
     /// Ends everything.
     pub(crate) stop: CancellationToken,
-    /// Set while what is written may wait as long as it takes.
-    pub(crate) patient: Arc<AtomicBool>,
+    /// Answers that wait to be written: HTTP owes one all the time, until it becomes a WebSocket.
+    pub(crate) owed: Owed,
     /// Cancelled once a first request was there as a whole.
     asked: CancellationToken,
 }
@@ -46,8 +46,9 @@ impl Http {
     /// A connection for this service.
     pub(crate) fn new(service: Service, stop: CancellationToken) -> Arc<Self> {
         let (sessions, work) = (TaskTracker::new(), TaskTracker::new());
-        let (patient, asked) = (Arc::default(), CancellationToken::new());
-        Arc::new(Self { service, sessions, work, stop, patient, asked })
+        let (owed, asked) = (Owed::default(), CancellationToken::new());
+        owed.add();
+        Arc::new(Self { service, sessions, work, stop, owed, asked })
     }
 
     /// Serves requests until the connection ends; WebSockets and kept calls may go on. The first request has to be

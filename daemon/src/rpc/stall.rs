@@ -6,31 +6,51 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 
+/// How many answers wait to be written. Where there is none, whatever else waits may wait as long as it takes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owed(Arc<AtomicUsize>);
+
+impl Owed {
+    /// An answer is due.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An answer was written.
+    pub(crate) fn settle(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether none is.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
 /// A writer that fails once nothing was taken for so long.
 #[derive(Debug)]
 pub(crate) struct Stalling<W> {
     writer: W,
     stall: Duration,
-    /// Set while what is written may wait as long as it takes.
-    patient: Arc<AtomicBool>,
+    owed: Owed,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<W> Stalling<W> {
-    /// A writer that waits for so long, or for ever while it is told to be patient.
-    pub(crate) fn new(writer: W, stall: Duration, patient: Arc<AtomicBool>) -> Self {
-        Self { writer, stall, patient, waiting: None }
+    /// A writer that waits for so long, or for ever while no answer is owed.
+    pub(crate) fn new(writer: W, stall: Duration, owed: Owed) -> Self {
+        Self { writer, stall, owed, waiting: None }
     }
 
     fn watch(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if wrote.is_ready() || self.patient.load(Ordering::Relaxed) {
+        if wrote.is_ready() || self.owed.is_none() {
             self.waiting = None;
             return wrote;
         }
@@ -80,7 +100,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_fails_when_nothing_is_taken() {
         let (ours, mut theirs) = tokio::io::duplex(8);
-        let mut writer = Stalling::new(ours, Duration::from_secs(5), Arc::default());
+        let owed = Owed::default();
+        owed.add();
+        let mut writer = Stalling::new(ours, Duration::from_secs(5), owed);
         let written = tokio::spawn(async move { writer.write_all(&[0; 64]).await });
         for _ in 0..3 {
             theirs.read_exact(&mut [0; 8]).await.unwrap();

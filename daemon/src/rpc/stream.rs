@@ -11,6 +11,7 @@
 //! nothing costs about one large answer, and hears of a cancellation only once it reads. One that leaves an answer
 //! unread is dropped after a while. One that leaves only items of subscriptions unread stays: a bounded number of them
 //! waits for it, and what says then that it lagged is behind them.
+//! A stop waits for answers, and for no items.
 //! When the connection is over, calls that only wait are dropped, and calls that change something are finished.
 
 use std::io;
@@ -30,10 +31,19 @@ use tokio_util::sync::CancellationToken;
 use super::framing::{Cutter, Frame};
 use super::registry::Course;
 use super::service::{Begun, Later, Service};
+use super::stall::Owed;
 
 /// Nothing more is read or gathered while so many bytes wait to be written.
 pub(crate) const HIGH_WATER: usize = 64 << 10;
 const READ: usize = 16 << 10;
+
+/// How an item of a subscription begins, and no answer.
+const ITEM: &str = r#"{"jsonrpc":"2.0","method":"#;
+
+/// Whether a text is an item of a subscription.
+pub(crate) fn is_item(text: &str) -> bool {
+    text.starts_with(ITEM)
+}
 
 type Answers = FuturesUnordered<BoxFuture<'static, Option<Box<RawValue>>>>;
 
@@ -49,6 +59,8 @@ pub(crate) struct Stream<R, W> {
     written: usize,
     /// Where the last answer ends in the output; what follows it are items of subscriptions.
     answered: usize,
+    /// Where it is told of each answer.
+    owed: Owed,
     /// Whether the calls were told that there is room.
     room: bool,
     /// Whether the other end has left a write waiting.
@@ -102,7 +114,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         (input, first): (BytesMut, Option<Instant>),
         cutter: Cutter,
         service: Service,
-        outbox: mpsc::Receiver<Box<RawValue>>,
+        (outbox, owed): (mpsc::Receiver<Box<RawValue>>, Owed),
     ) -> Self {
         let stall = service.limits.stall;
         Self {
@@ -115,6 +127,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             output: Vec::with_capacity(READ),
             written: 0,
             answered: 0,
+            owed,
             room: true,
             stuck: false,
             waits: Answers::new(),
@@ -153,10 +166,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             if self.flush(stalled.as_mut())? || (paged && self.page.is_empty()) {
                 continue;
             }
-            let quiet = self.under_way() == 0 && self.output.is_empty();
-            if stopping && self.work.is_empty() && self.output.is_empty() {
+            // Items that are not read by now hold up no stop.
+            if stopping && self.work.is_empty() && !self.owes() {
                 return Ok(Over::Stopped);
             }
+            let quiet = self.under_way() == 0 && self.output.is_empty();
             if self.ended && quiet && !self.service.connection.has_subscriptions() {
                 return Ok(Over::Done);
             }
@@ -181,6 +195,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                     self.input.clear();
                     self.waits.clear();
                     self.page.clear();
+                    // What waits in it is still said, and no more: a flood of items would have no end.
+                    self.outbox.close();
                     self.service.connection.end();
                 }
             }
@@ -268,13 +284,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     }
 
     fn say(&mut self, answer: Option<Box<RawValue>>) {
-        let Some(answer) = answer else { return };
-        if !self.owes() {
-            // Its time is its own, however long items have waited.
-            self.stuck = false;
+        if let Some(answer) = answer {
+            self.write(&answer);
         }
-        self.write(&answer);
-        self.answered = self.output.len();
     }
 
     /// Whether an answer waits to be written.
@@ -283,7 +295,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     }
 
     fn write(&mut self, text: &RawValue) {
+        let is_answer = !is_item(text.get());
+        if is_answer && !self.owes() {
+            // Its time is its own, however long items have waited.
+            self.stuck = false;
+        }
         self.cutter.write(text.get(), &mut self.output);
+        if is_answer {
+            self.answered = self.output.len();
+            self.owed.add();
+        }
         self.tell_room();
     }
 
@@ -342,7 +363,13 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(32);
         let (_sink, outbox) = mpsc::channel(1);
         let first = (BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"none\"}\n"[..]), None);
-        let stream = Stream::new(tokio::io::split(ours), first, Cutter::ndjson(100), service, outbox);
+        let stream = Stream::new(
+            tokio::io::split(ours),
+            first,
+            Cutter::ndjson(100),
+            service,
+            (outbox, Owed::default()),
+        );
         let served =
             tokio::spawn(
                 async move { stream.serve(std::future::pending(), &CancellationToken::new()).await.0 },

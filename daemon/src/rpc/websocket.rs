@@ -6,10 +6,10 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::http::StatusCode;
 use ::http::header::ORIGIN;
+use futures_util::FutureExt;
 use futures_util::io::{BufReader, BufWriter};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -26,12 +26,11 @@ use tokio_util::sync::CancellationToken;
 use super::framing::Cutter;
 use super::http::{Http, plain};
 use super::service::Service;
-use super::stream::Stream;
+use super::stall::Owed;
+use super::stream::{Over, Stream, is_item};
 
 type Socket = BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>;
 
-/// How an item of a subscription begins, and no answer.
-const ITEM: &str = r#"{"jsonrpc":"2.0","method":"#;
 /// Bytes between the socket and the loop.
 const PIPE: usize = 64 << 10;
 
@@ -66,6 +65,7 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Ok(upgraded) => upgraded,
         Err(error) => return tracing::debug!(%error, "a WebSocket did not come to be"),
     };
+    http.owed.settle();
     let socket = BufReader::new(BufWriter::new(TokioIo::new(upgraded).compat()));
     let limits = Arc::clone(&http.service.limits);
     let mut builder = server.into_builder(socket);
@@ -82,16 +82,18 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Arc::clone(&limits),
         Some(MethodSink::new(sink)),
     );
-    let stream =
-        Stream::new((reader, writer), (BytesMut::new(), None), Cutter::ndjson(limits.frame), service, outbox);
+    let (input, cutter) = ((BytesMut::new(), None), Cutter::ndjson(limits.frame));
+    let stream = Stream::new((reader, writer), input, cutter, service, (outbox, http.owed.clone()));
 
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
     let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, &gone));
-    let mut outgoing = pin!(outgoing(sender, from_loop, &http.patient));
+    let mut outgoing = pin!(outgoing(sender, from_loop, &http.owed));
     let (mut reading, mut writing) = (true, true);
     let (over, unfinished) = loop {
         tokio::select! {
+            // In this order, so that the time of an answer begins as soon as the loop has said it.
+            biased;
             ended = &mut served => break ended,
             () = &mut incoming, if reading => reading = false,
             () = &mut outgoing, if writing => {
@@ -105,8 +107,10 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
     http.service.connection.end();
     http.work.spawn(unfinished.finish());
     if writing {
-        // What the loop has said last is still on its way out.
-        drop(tokio::time::timeout(limits.stall, outgoing).await);
+        // What the loop has said last is still on its way out; items that are not read by now hold up no stop.
+        let last = tokio::time::timeout(limits.stall, outgoing);
+        let over = over == Over::Stopped && http.owed.is_none();
+        drop(if over { last.now_or_never().unwrap_or(Ok(())) } else { last.await });
     }
 }
 
@@ -152,14 +156,17 @@ async fn pass(message: &mut Vec<u8>, to_loop: &mut DuplexStream) -> io::Result<(
 }
 
 /// Lines from the loop become messages. Like the loop, the socket waits as long as it takes for an item to be read.
-async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream, patient: &AtomicBool) {
+async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream, owed: &Owed) {
     let mut lines = tokio::io::BufReader::new(from_loop).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        patient.store(line.starts_with(ITEM), Ordering::Relaxed);
+        let answer = !is_item(&line);
         let sent = sender.send_text_owned(line).await;
         let sent = if sent.is_ok() { sender.flush().await } else { sent };
         if let Err(error) = sent {
             return tracing::debug!(%error, "a WebSocket could not be written to");
+        }
+        if answer {
+            owed.settle();
         }
     }
     if let Err(error) = sender.close().await {

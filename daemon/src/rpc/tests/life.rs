@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 use tokio::time::Instant;
-use tokio_util::compat::TokioAsyncReadCompatExt;
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
 use super::super::Limits;
 use super::client::{call, error, notification};
 use super::methods::{Daemon, Seen};
+
+type Socket = Compat<UnixStream>;
 
 fn wait(id: u64) -> String {
     call(id, "test.wait", json!({}))
@@ -101,9 +104,7 @@ async fn work_outlives_an_http_client() {
     drop(socket);
     assert_eq!(daemon.next().await, Seen::Disconnected(1));
 
-    let mut handshake = soketto::handshake::Client::new(daemon.socket().await.compat(), "x", "/");
-    handshake.handshake().await.unwrap();
-    let (mut sender, receiver) = handshake.into_builder().finish();
+    let (mut sender, receiver) = websocket(&daemon).await;
     for method in ["test.work", "test.wait"] {
         sender.send_text(call(1, method, json!({}))).await.unwrap();
         sender.flush().await.unwrap();
@@ -264,9 +265,7 @@ async fn a_subscriber_that_does_not_read_stays() {
 #[tokio::test(start_paused = true)]
 async fn a_websocket_subscriber_that_does_not_read_stays() {
     let daemon = Daemon::start(Limits::default());
-    let mut handshake = soketto::handshake::Client::new(daemon.socket().await.compat(), "x", "/");
-    handshake.handshake().await.unwrap();
-    let (mut sender, mut receiver) = handshake.into_builder().finish();
+    let (mut sender, mut receiver) = websocket(&daemon).await;
     sender.send_text(call(1, "test.count", json!({}))).await.unwrap();
     sender.flush().await.unwrap();
     virtual_hour().await;
@@ -296,6 +295,53 @@ async fn an_answer_behind_items_has_its_own_time() {
     assert_eq!(daemon.next().await, Seen::Disconnected(1));
     assert_eq!(before.elapsed(), Limits::default().stall);
     drop(client);
+}
+
+/// SV-08: so it is on a WebSocket, whether the answer waits before the socket or behind an item that is on its way.
+#[tokio::test(start_paused = true)]
+async fn an_answer_behind_items_of_a_websocket_has_its_own_time() {
+    for method in ["test.once", "test.count"] {
+        let mut daemon = Daemon::start(Limits::default());
+        let (mut sender, receiver) = websocket(&daemon).await;
+        for text in [wait(1), call(2, method, json!({}))] {
+            sender.send_text(text).await.unwrap();
+            sender.flush().await.unwrap();
+        }
+        assert_eq!(daemon.next().await, Seen::Began);
+        virtual_hour().await;
+        let before = Instant::now();
+        daemon.release();
+        assert_eq!(daemon.next().await, Seen::Disconnected(1));
+        assert_eq!(before.elapsed(), Limits::default().stall, "{method}");
+        drop((sender, receiver));
+    }
+}
+
+/// I17, SV-08: items that a subscriber leaves unread hold up no stop, not even for the time of an answer.
+#[tokio::test(start_paused = true)]
+async fn unread_items_hold_up_no_stop() {
+    for method in ["test.once", "test.count"] {
+        let daemon = Daemon::start(Limits::default());
+        let mut client = daemon.client().await;
+        client.send(&call(1, method, json!({}))).await;
+        let (mut sender, receiver) = websocket(&daemon).await;
+        sender.send_text(call(1, method, json!({}))).await.unwrap();
+        sender.flush().await.unwrap();
+        virtual_hour().await;
+        let before = Instant::now();
+        daemon.stop.cancel();
+        daemon.tracker.close();
+        tokio::time::timeout(Duration::from_hours(1), daemon.tracker.wait()).await.unwrap();
+        assert_eq!(before.elapsed(), Duration::ZERO, "{method}");
+        drop((client, sender, receiver));
+    }
+}
+
+/// A WebSocket of a client.
+async fn websocket(daemon: &Daemon) -> (soketto::Sender<Socket>, soketto::Receiver<Socket>) {
+    let mut handshake = soketto::handshake::Client::new(daemon.socket().await.compat(), "x", "/");
+    handshake.handshake().await.unwrap();
+    handshake.into_builder().finish()
 }
 
 /// The clock goes on as soon as everybody waits: whoever waits for less than an hour has had its time.

@@ -45,15 +45,23 @@ method! { Release "test.release" Empty => Empty }
 method! { Panic "test.panic" Empty => Empty }
 method! { Undo "test.undo" Empty => Empty }
 
-pub(super) struct Count;
-impl Subscription for Count {
-    const NAME: &'static str = "test.count";
-    const UNSUBSCRIBE: &'static str = "test.uncount";
-    const NOTIFICATION: &'static str = "count";
-    const SUMMARY: &'static str = "For tests.";
-    type Params = Empty;
-    type Item = Text;
+macro_rules! subscription {
+    ($name:ident $wire:literal $end:literal $notification:literal) => {
+        pub(super) struct $name;
+        impl Subscription for $name {
+            const NAME: &'static str = $wire;
+            const UNSUBSCRIBE: &'static str = $end;
+            const NOTIFICATION: &'static str = $notification;
+            const SUMMARY: &'static str = "For tests.";
+            type Params = Empty;
+            type Item = Text;
+        }
+    };
 }
+
+subscription! { Count "test.count" "test.uncount" "count" }
+// One large item, and no end.
+subscription! { Once "test.once" "test.unonce" "once" }
 
 /// What the methods report to their test.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,6 +154,9 @@ fn api(context: &Arc<Context>) -> Api {
             text: format!("{}{}", context.items.fetch_add(1, Ordering::Relaxed), "x".repeat(1000)),
         });
         Ok(items.boxed())
+    });
+    registry.subscription::<Once, _, _>(|_, _, _| async move {
+        Ok(futures_util::stream::iter([page()]).chain(futures_util::stream::pending()).boxed())
     });
     registry.fixed(
         "rpc.discover",
