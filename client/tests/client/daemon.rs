@@ -60,7 +60,11 @@ async fn a_silent_daemon_is_given_up_after_the_timeout() {
 /// cli.md: what destroys refuses without `--yes` where nobody can be asked, and changes nothing before.
 #[tokio::test]
 async fn what_destroys_needs_yes_where_nobody_can_be_asked() {
-    let mut fake = Fake::new(|_, _, id| vec![fake::result(id, json!({ "removed": [crate::fake::TASK] }))]);
+    let mut fake = Fake::new(|method, _, id| {
+        let team = json!({ "name": "t", "leadAgentId": "l@t", "leadSessionId": "main", "createdAt": 0, "revision": 1, "members": [], "hiddenPaneIds": [], "teamAllowedPaths": [] });
+        let pruned = json!({ "removed": [crate::fake::TASK] });
+        vec![fake::result(id, if method == "team.get" { team } else { pruned })]
+    });
     let commands: [&[&str]; 4] =
         [&["rm", "a"], &["prune"], &["team", "delete", "t"], &["session", "close", "s"]];
     for command in commands {
