@@ -299,7 +299,8 @@ pub(crate) mod tests {
     use ccagent_core::table::Stored;
     use ccagent_proto::mailbox::MailboxPollParams;
     use ccagent_proto::message::{Content, MessageSendParams};
-    use ccagent_proto::method::{MailboxPoll, MessageSend};
+    use ccagent_proto::method::{MailboxPoll, MessageSend, SessionOpen};
+    use ccagent_proto::session::SessionOpenParams;
 
     use super::*;
     use crate::hub::Bounds;
@@ -337,8 +338,10 @@ pub(crate) mod tests {
             message: Content::Text("x".repeat(100_000)),
             ..MessageSendParams::default()
         };
-        let id =
-            handle.call::<MessageSend>(Caller::operator(1), params).await.unwrap().delivered[0].message_id;
+        let opened =
+            handle.call::<SessionOpen>(Caller::operator(1), SessionOpenParams::default()).await.unwrap();
+        let sender = Caller { session: Some(opened.session_id), ..Caller::operator(1) };
+        let id = handle.call::<MessageSend>(sender, params).await.unwrap().delivered[0].message_id;
         let body = Body { id, text: "again".into() };
         let row = |value| store::Write { kind: Body::KIND, id: body.id.to_string().into(), value };
         store.commit(vec![row(None)]).await.unwrap();
