@@ -158,7 +158,7 @@ impl Hub {
         let mut inner = self.lock();
         let missed = match wanted.params.since_seq {
             None => Past::default(),
-            Some(since) => inner.after(since, |head| wanted.has(head, sight))?,
+            Some(since) => inner.after(since, usize::MAX, |head| wanted.has(head, sight))?,
         };
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
@@ -189,7 +189,7 @@ impl Hub {
     ) -> Result<EventReplayResult, Error> {
         let limit = ccagent_core::page::limit(params.limit)?;
         let inner = self.lock();
-        let past = inner.after(params.since_seq, |head| heard(&head.about))?;
+        let past = inner.after(params.since_seq, limit + 1, |head| heard(&head.about))?;
         let mut events: Vec<Event> = past.take(limit + 1).map(|entry| entry.event(&self.epoch)).collect();
         // Behind the last page stands what the caller may not hear of: it is not looked at again.
         let more = events.len() > limit;
@@ -215,8 +215,8 @@ impl Inner {
         }
     }
 
-    /// Kept events with a greater number, as far as they are looked for.
-    fn after(&self, since: u64, looked_for: impl Fn(&Head) -> bool) -> Result<Past, Error> {
+    /// Kept events with a greater number, as far as they are looked for: at least the first `most` of them.
+    fn after(&self, since: u64, most: usize, looked_for: impl Fn(&Head) -> bool) -> Result<Past, Error> {
         let oldest = self.seq + 1 - self.ring.len() as u64;
         if since > self.seq {
             return Err(Error::new(
@@ -232,7 +232,7 @@ impl Inner {
             )
             .with("oldestSeq", oldest));
         }
-        Ok(self.ring.after(since, looked_for))
+        Ok(self.ring.after(since, most, looked_for))
     }
 }
 

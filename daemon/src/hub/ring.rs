@@ -18,8 +18,8 @@ use ccagent_proto::{Millis, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Events of a pack: enough alike ones for the compressor, few enough that packing holds nobody up.
-const PACK: usize = 128;
-/// zstd's fastest level but one; the higher ones gain little on so short texts.
+const PACK: usize = u128::BITS as usize;
+/// A fast level of zstd; the higher ones gain little on so short texts.
 const LEVEL: i32 = 1;
 
 /// An event as it is kept: its facts as one text, a tenth of what they take up as a tree.
@@ -99,6 +99,13 @@ impl Pack {
         })
     }
 
+    /// A bit for each event after a number that is looked for.
+    fn find(&self, since: u64, looked_for: impl Fn(&Head) -> bool) -> u128 {
+        let bits = (self.first..).zip(&self.heads).enumerate();
+        let found = bits.filter(|(_, (seq, head))| *seq > since && looked_for(head));
+        found.fold(0, |mask, (place, _)| mask | 1 << place)
+    }
+
     fn entries(&self) -> Result<Vec<Entry>, std::io::Error> {
         let bodies: Vec<Body> = serde_json::from_slice(&zstd::bulk::decompress(&self.bodies, self.size)?)?;
         let numbered = (self.first..).zip(self.heads.iter().cloned()).zip(bodies);
@@ -145,17 +152,17 @@ impl Ring {
         self.packs.len() * PACK + self.recent.len()
     }
 
-    /// The kept events after one with a number, as far as they are looked for.
-    pub(super) fn after(&self, since: u64, looked_for: impl Fn(&Head) -> bool) -> Past {
-        let found = |pack: &Arc<Pack>| {
-            let numbered = (pack.first..).zip(&pack.heads);
-            let seqs: Vec<u64> =
-                numbered.filter(|(seq, head)| *seq > since && looked_for(head)).map(|(seq, _)| seq).collect();
-            (!seqs.is_empty()).then(|| (pack.clone(), seqs))
-        };
+    /// The kept events after one with a number, as far as they are looked for: at least the first `most` of them.
+    pub(super) fn after(&self, since: u64, most: usize, looked_for: impl Fn(&Head) -> bool) -> Past {
+        let mut found = 0;
+        let packs = self.packs.iter().filter_map(|pack| {
+            let mask = if found < most { pack.find(since, &looked_for) } else { 0 };
+            found += mask.count_ones() as usize;
+            (mask != 0).then(|| (pack.clone(), mask))
+        });
         let wanted = |entry: &&Arc<Entry>| entry.seq > since && looked_for(&entry.head);
         Past {
-            packs: self.packs.iter().filter_map(found).collect(),
+            packs: packs.collect(),
             entries: VecDeque::new(),
             recent: self.recent.iter().filter(wanted).cloned().collect(),
         }
@@ -165,7 +172,8 @@ impl Ring {
 /// Past events, unpacked as they are taken: one pack's at a time.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    packs: VecDeque<(Arc<Pack>, Vec<u64>)>,
+    /// Packs, with a bit for each of their events.
+    packs: VecDeque<(Arc<Pack>, u128)>,
     entries: VecDeque<Arc<Entry>>,
     recent: VecDeque<Arc<Entry>>,
 }
@@ -177,9 +185,12 @@ impl Iterator for Past {
         if self.entries.is_empty() {
             self.entries = match self.packs.pop_front() {
                 // What was packed in this process's memory can be unpacked from it.
-                Some((pack, seqs)) => {
-                    let entries = pack.entries().unwrap_or_default().into_iter();
-                    entries.filter(|entry| seqs.binary_search(&entry.seq).is_ok()).map(Arc::new).collect()
+                Some((pack, mask)) => {
+                    let entries = pack.entries().unwrap_or_default().into_iter().enumerate();
+                    entries
+                        .filter(|(place, _)| mask >> place & 1 == 1)
+                        .map(|(_, entry)| entry.into())
+                        .collect()
                 }
                 None => std::mem::take(&mut self.recent),
             };
@@ -217,9 +228,12 @@ mod tests {
         let ring = ring(10 * PACK, count);
         assert!(!ring.packs.is_empty());
         for since in [0, 1, pack - 1, pack, 2 * pack + 7, 5 * pack, count - 1, count] {
-            assert_eq!(seqs(ring.after(since, |_| true)), (since + 1..=count).collect::<Vec<_>>());
+            assert_eq!(
+                seqs(ring.after(since, usize::MAX, |_| true)),
+                (since + 1..=count).collect::<Vec<_>>()
+            );
         }
-        let first = ring.after(0, |_| true).next().unwrap();
+        let first = ring.after(0, usize::MAX, |_| true).next().unwrap();
         assert_eq!(first.head.about.session, Some(SessionId::main()));
         let event = first.event("e");
         assert_eq!((event.r#type.as_str(), event.at), ("session.opened", 1));
@@ -230,11 +244,12 @@ mod tests {
     #[test]
     fn what_is_not_looked_for_is_not_unpacked() {
         let ring = ring(10 * PACK, 5 * PACK as u64);
-        assert!(ring.after(0, |head| head.topic == Topic::Mail).packs.is_empty());
+        assert!(ring.after(0, usize::MAX, |head| head.topic == Topic::Mail).packs.is_empty());
+        assert_eq!(ring.after(0, 1, |_| true).packs.len(), 1, "and no more are looked at than asked for");
         let calls = std::cell::Cell::new(0);
         let tenth = |_: &Head| calls.replace(calls.get() + 1) % 10 == 9;
         assert_eq!(
-            seqs(ring.after(0, tenth)),
+            seqs(ring.after(0, usize::MAX, tenth)),
             (1..=5 * PACK as u64 / 10).map(|n| n * 10).collect::<Vec<_>>()
         );
     }
@@ -262,7 +277,7 @@ mod tests {
             let last = 20 * PACK as u64;
             let ring = ring(most, last);
             assert!((most..most + PACK).contains(&ring.len()), "{} of {most}", ring.len());
-            assert_eq!(seqs(ring.after(last - 1, |_| true)), [last]);
+            assert_eq!(seqs(ring.after(last - 1, usize::MAX, |_| true)), [last]);
         }
         assert_eq!(ring(2, 5).len(), 2);
     }
