@@ -52,7 +52,8 @@ async fn what_was_acknowledged_survives_any_number_of_kills() {
     let (seed, kills) = (seed(), kills());
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let config = "[limits]\nagents_per_session = 40\n[task]\nhold = \"1s\"\n";
+    // Agents that stay and whose spawn nobody heard of hold their slots to the end.
+    let config = "[limits]\nagents = 1000\nagents_per_session = 1000\n[task]\nhold = \"1s\"\n";
     let mut daemon = Daemon::with().config(config).start();
     let runs = daemon.home.join("runs");
     std::fs::create_dir(&runs).unwrap();
