@@ -25,7 +25,10 @@ impl Daemon {
     /// Starts one over a new directory.
     pub(crate) async fn start(bench: &Bench, name: &str) -> Result<Self> {
         let directory = bench.directory(name)?;
-        std::fs::write(directory.join("config.toml"), "[daemon]\nlog = \"error\"\n")?;
+        std::fs::write(
+            directory.join("config.toml"),
+            "[daemon]\nlog = \"error\"\n[output]\ntask = \"20GiB\"\n",
+        )?;
         let socket = directory.join("s");
         let child = spawn(&bench.programs, &directory, &socket).await?;
         Ok(Self { child, directory, programs: bench.programs.clone(), socket })
