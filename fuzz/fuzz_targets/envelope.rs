@@ -21,7 +21,7 @@ struct Input<'a> {
 fuzz_target!(|input: Input<'_>| {
     envelope::parse(input.foreign);
     let row = row(&input);
-    let xml = envelope::write(&row);
+    let xml = envelope::write(&row, input.output_file);
     for tag in ["<task-notification>", "</task-notification>"] {
         assert_eq!(xml.matches(tag).count(), 1);
     }
@@ -51,8 +51,7 @@ fn row(input: &Input<'_>) -> Row {
         attempt: 1,
         session: SessionId::main(),
         status: TaskStatus::Completed,
-        summary: input.summary.to_owned(),
-        output_file: input.output_file.to_owned(),
+        summary: input.summary.into(),
         output_bytes: 0,
         result: input.result.map(Into::into),
         duration_ms: input.duration_ms,
