@@ -59,7 +59,7 @@ enum LogFormat {
 }
 
 fn main() -> ExitCode {
-    heap::share();
+    heap::limit();
     let args = Args::parse();
     let ready_fd = args.ready_fd;
     match run(args) {
