@@ -12,13 +12,13 @@ use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
 use ccagent_core::{Caller, Who};
 use ccagent_proto::event::{
-    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker,
+    Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker, Topic,
 };
 use ccagent_proto::task::Task;
 use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use tokio::sync::{Notify, mpsc};
 
-use ring::{Entry, Head, Past, Ring};
+use ring::{Entry, Past, Ring};
 
 /// What a waiter waits on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,9 +80,8 @@ impl Wanted {
         })
     }
 
-    fn has(&self, head: &Head, sight: Sight<'_>) -> bool {
-        let about = &head.about;
-        self.params.topics.as_ref().is_none_or(|topics| topics.contains(&head.topic))
+    fn has(&self, topic: Topic, about: &About, sight: Sight<'_>) -> bool {
+        self.params.topics.as_ref().is_none_or(|topics| topics.contains(&topic))
             && self.fits(about.task, about.session.as_ref(), about.team.as_deref())
             && self.caller.as_ref().is_none_or(|caller| sight(caller, about))
     }
@@ -119,7 +118,7 @@ impl Hub {
         let entry = Arc::new(Entry::new(inner.seq, happened));
         inner.ring.push(entry.clone());
         inner.subscribers.retain(|subscriber| subscriber.offer(&entry, sight));
-        let about = &entry.head.about;
+        let about = &entry.about;
         let task = about.task.map(Key::Task);
         let session = about.session.clone().map(Key::Session);
         let mailbox = about.mailbox.clone().map(Key::Mailbox);
@@ -158,7 +157,7 @@ impl Hub {
         let mut inner = self.lock();
         let missed = match wanted.params.since_seq {
             None => Past::default(),
-            Some(since) => inner.after(since, usize::MAX, |head| wanted.has(head, sight))?,
+            Some(since) => inner.after(since, usize::MAX, |topic, about| wanted.has(topic, about, sight))?,
         };
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
@@ -189,7 +188,7 @@ impl Hub {
     ) -> Result<EventReplayResult, Error> {
         let limit = ccagent_core::page::limit(params.limit)?;
         let inner = self.lock();
-        let past = inner.after(params.since_seq, limit + 1, |head| heard(&head.about))?;
+        let past = inner.after(params.since_seq, limit + 1, |_, about| heard(about))?;
         let mut events: Vec<Event> = past.take(limit + 1).map(|entry| entry.event(&self.epoch)).collect();
         // Behind the last page stands what the caller may not hear of: it is not looked at again.
         let more = events.len() > limit;
@@ -216,7 +215,12 @@ impl Inner {
     }
 
     /// Kept events with a greater number, as far as they are looked for: at least the first `most` of them.
-    fn after(&self, since: u64, most: usize, looked_for: impl Fn(&Head) -> bool) -> Result<Past, Error> {
+    fn after(
+        &self,
+        since: u64,
+        most: usize,
+        looked_for: impl Fn(Topic, &About) -> bool,
+    ) -> Result<Past, Error> {
         let oldest = self.seq + 1 - self.ring.len() as u64;
         if since > self.seq {
             return Err(Error::new(
@@ -239,7 +243,7 @@ impl Inner {
 impl Subscriber {
     /// Hands an event over; `false` when this subscriber is over.
     fn offer(&self, entry: &Arc<Entry>, sight: Sight<'_>) -> bool {
-        if !self.wanted.has(&entry.head, sight) {
+        if !self.wanted.has(entry.topic, &entry.about, sight) {
             return !self.queue.is_closed();
         }
         match self.queue.try_send(entry.clone()) {

@@ -26,30 +26,12 @@ const LEVEL: i32 = 1;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) seq: u64,
-    pub(super) head: Head,
+    pub(super) topic: Topic,
+    pub(super) about: About,
     body: Body,
 }
 
-/// What is looked for in events: never packed, so that only what was found is unpacked.
-#[derive(Clone, Debug)]
-pub(super) struct Head {
-    pub(super) topic: Topic,
-    pub(super) about: About,
-}
-
-impl Head {
-    /// The same, with what is above its task held once by all that have it: siblings' events come in crowds.
-    fn sharing(&self, lines: &mut BTreeSet<Arc<[TaskId]>>) -> Self {
-        let mut head = self.clone();
-        match lines.get(&head.about.above) {
-            Some(line) => head.about.above = line.clone(),
-            None => drop(lines.insert(head.about.above.clone())),
-        }
-        head
-    }
-}
-
-/// The rest of an event.
+/// What nobody looks for in events.
 #[derive(Debug, Serialize, Deserialize)]
 struct Body {
     at: Millis,
@@ -61,7 +43,7 @@ impl Entry {
     pub(super) fn new(seq: u64, happened: Happened) -> Self {
         let Happened { at, topic, r#type, about, data } = happened;
         let body = Body { at, r#type: r#type.into(), data: data.to_string().into() };
-        Self { seq, head: Head { topic, about }, body }
+        Self { seq, topic, about, body }
     }
 
     pub(super) fn event(&self, epoch: &str) -> Event {
@@ -69,7 +51,7 @@ impl Entry {
             seq: self.seq,
             epoch: epoch.to_owned(),
             at: self.body.at,
-            topic: self.head.topic,
+            topic: self.topic,
             r#type: self.body.r#type.clone().into_owned(),
             // It was made from a value, so it is one.
             data: serde_json::from_str(&self.body.data).unwrap_or_default(),
@@ -77,11 +59,36 @@ impl Entry {
     }
 }
 
-/// Some events in a row, compressed.
+/// What the events of a pack are about, each once: a task's events come in crowds, and so do siblings' ones.
+#[derive(Debug, Default)]
+struct Subjects {
+    abouts: Vec<About>,
+    lines: BTreeSet<Arc<[TaskId]>>,
+}
+
+impl Subjects {
+    /// The place of one.
+    fn place(&mut self, about: &About) -> usize {
+        if let Some(place) = self.abouts.iter().rposition(|known| known == about) {
+            return place;
+        }
+        let mut about = about.clone();
+        match self.lines.get(&about.above) {
+            Some(line) => about.above = line.clone(),
+            None => drop(self.lines.insert(about.above.clone())),
+        }
+        self.abouts.push(about);
+        self.abouts.len() - 1
+    }
+}
+
+/// Some events in a row, compressed but for what is looked for in them: only what was found is unpacked.
 #[derive(Debug)]
 struct Pack {
     first: u64,
-    heads: Box<[Head]>,
+    abouts: Box<[About]>,
+    /// Of each event its topic, and the place of what it is about.
+    heads: Box<[(Topic, u8)]>,
     bodies: Box<[u8]>,
     size: usize,
 }
@@ -90,26 +97,42 @@ impl Pack {
     fn new(entries: &[Arc<Entry>]) -> Result<Self, std::io::Error> {
         let bodies: Vec<&Body> = entries.iter().map(|entry| &entry.body).collect();
         let text = serde_json::to_vec(&bodies)?;
-        let mut lines = BTreeSet::new();
+        let mut subjects = Subjects::default();
+        let heads = entries.iter().map(|entry| {
+            let place = u8::try_from(subjects.place(&entry.about)).map_err(std::io::Error::other)?;
+            Ok((entry.topic, place))
+        });
         Ok(Self {
             first: entries.first().map_or(0, |entry| entry.seq),
-            heads: entries.iter().map(|entry| entry.head.sharing(&mut lines)).collect(),
+            heads: heads.collect::<Result<_, std::io::Error>>()?,
+            abouts: subjects.abouts.into(),
             bodies: zstd::bulk::compress(&text, LEVEL)?.into(),
             size: text.len(),
         })
     }
 
+    /// Each event's number, topic and what it is about.
+    fn heads(&self) -> impl Iterator<Item = (u64, Topic, &About)> {
+        let numbered = (self.first..).zip(&self.heads);
+        numbered
+            .filter_map(|(seq, (topic, place))| Some((seq, *topic, self.abouts.get(usize::from(*place))?)))
+    }
+
     /// A bit for each event after a number that is looked for.
-    fn find(&self, since: u64, looked_for: impl Fn(&Head) -> bool) -> u128 {
-        let bits = (self.first..).zip(&self.heads).enumerate();
-        let found = bits.filter(|(_, (seq, head))| *seq > since && looked_for(head));
+    fn find(&self, since: u64, looked_for: impl Fn(Topic, &About) -> bool) -> u128 {
+        let found = self
+            .heads()
+            .enumerate()
+            .filter(|(_, (seq, topic, about))| *seq > since && looked_for(*topic, about));
         found.fold(0, |mask, (place, _)| mask | 1 << place)
     }
 
     fn entries(&self) -> Result<Vec<Entry>, std::io::Error> {
         let bodies: Vec<Body> = serde_json::from_slice(&zstd::bulk::decompress(&self.bodies, self.size)?)?;
-        let numbered = (self.first..).zip(self.heads.iter().cloned()).zip(bodies);
-        Ok(numbered.map(|((seq, head), body)| Entry { seq, head, body }).collect())
+        let heads = self.heads().zip(bodies);
+        Ok(heads
+            .map(|((seq, topic, about), body)| Entry { seq, topic, about: about.clone(), body })
+            .collect())
     }
 }
 
@@ -153,14 +176,14 @@ impl Ring {
     }
 
     /// The kept events after one with a number, as far as they are looked for: at least the first `most` of them.
-    pub(super) fn after(&self, since: u64, most: usize, looked_for: impl Fn(&Head) -> bool) -> Past {
+    pub(super) fn after(&self, since: u64, most: usize, looked_for: impl Fn(Topic, &About) -> bool) -> Past {
         let mut found = 0;
         let packs = self.packs.iter().filter_map(|pack| {
             let mask = if found < most { pack.find(since, &looked_for) } else { 0 };
             found += mask.count_ones() as usize;
             (mask != 0).then(|| (pack.clone(), mask))
         });
-        let wanted = |entry: &&Arc<Entry>| entry.seq > since && looked_for(&entry.head);
+        let wanted = |entry: &&Arc<Entry>| entry.seq > since && looked_for(entry.topic, &entry.about);
         Past {
             packs: packs.collect(),
             entries: VecDeque::new(),
@@ -229,12 +252,12 @@ mod tests {
         assert!(!ring.packs.is_empty());
         for since in [0, 1, pack - 1, pack, 2 * pack + 7, 5 * pack, count - 1, count] {
             assert_eq!(
-                seqs(ring.after(since, usize::MAX, |_| true)),
+                seqs(ring.after(since, usize::MAX, |_, _| true)),
                 (since + 1..=count).collect::<Vec<_>>()
             );
         }
-        let first = ring.after(0, usize::MAX, |_| true).next().unwrap();
-        assert_eq!(first.head.about.session, Some(SessionId::main()));
+        let first = ring.after(0, usize::MAX, |_, _| true).next().unwrap();
+        assert_eq!(first.about.session, Some(SessionId::main()));
         let event = first.event("e");
         assert_eq!((event.r#type.as_str(), event.at), ("session.opened", 1));
         assert_eq!(event.data, json!({ "number": 1, "text": "x\"\n" }));
@@ -244,30 +267,31 @@ mod tests {
     #[test]
     fn what_is_not_looked_for_is_not_unpacked() {
         let ring = ring(10 * PACK, 5 * PACK as u64);
-        assert!(ring.after(0, usize::MAX, |head| head.topic == Topic::Mail).packs.is_empty());
-        assert_eq!(ring.after(0, 1, |_| true).packs.len(), 1, "and no more are looked at than asked for");
+        assert!(ring.after(0, usize::MAX, |topic, _| topic == Topic::Mail).packs.is_empty());
+        assert_eq!(ring.after(0, 1, |_, _| true).packs.len(), 1, "and no more are looked at than asked for");
         let calls = std::cell::Cell::new(0);
-        let tenth = |_: &Head| calls.replace(calls.get() + 1) % 10 == 9;
+        let tenth = |_, _: &About| calls.replace(calls.get() + 1) % 10 == 9;
         assert_eq!(
             seqs(ring.after(0, usize::MAX, tenth)),
             (1..=5 * PACK as u64 / 10).map(|n| n * 10).collect::<Vec<_>>()
         );
     }
 
-    /// I8: what is above a task is held once for all events of a pack that have it.
+    /// I8: what events are about, and what is above it, is held once for all events of a pack that have it.
     #[test]
-    fn what_is_above_tasks_is_held_once() {
+    fn what_events_are_about_is_held_once() {
         let mut ring = Ring::new(10 * PACK);
         for seq in 1..=2 * PACK as u64 {
-            let above = [TaskId(uuid::Uuid::from_u128(u128::from(seq % 2)))].into();
-            let about = About { above, ..About::default() };
+            let id = |place: u64| TaskId(uuid::Uuid::from_u128(u128::from(place)));
+            let about = About { task: Some(id(seq % 5)), above: [id(9)].into(), ..About::default() };
             let happened =
                 Happened { at: seq, topic: Topic::Task, r#type: "task.progress", about, data: json!({}) };
             ring.push(Arc::new(Entry::new(seq, happened)));
         }
         let lines: BTreeSet<_> =
-            ring.packs.iter().flat_map(|pack| &pack.heads).map(|head| head.about.above.as_ptr()).collect();
-        assert_eq!(lines.len(), 2);
+            ring.packs.iter().flat_map(|pack| &pack.abouts).map(|about| about.above.as_ptr()).collect();
+        assert_eq!(ring.packs.iter().map(|pack| pack.abouts.len()).collect::<Vec<_>>(), [5]);
+        assert_eq!(lines.len(), 1);
     }
 
     /// I8: a ring keeps what it is to keep and at most one pack more, small ones exactly.
@@ -277,7 +301,7 @@ mod tests {
             let last = 20 * PACK as u64;
             let ring = ring(most, last);
             assert!((most..most + PACK).contains(&ring.len()), "{} of {most}", ring.len());
-            assert_eq!(seqs(ring.after(last - 1, usize::MAX, |_| true)), [last]);
+            assert_eq!(seqs(ring.after(last - 1, usize::MAX, |_, _| true)), [last]);
         }
         assert_eq!(ring(2, 5).len(), 2);
     }
