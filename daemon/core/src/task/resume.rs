@@ -75,9 +75,6 @@ impl Core {
             row.notified = false;
             row.acked = false;
             row.evict_after = None;
-            row.token = None;
-            row.control = None;
-            row.shim = None;
             row.started_at = None;
             row.active_at = now;
             (row.error, row.exit, row.tail, row.stopped_by) = (None, None, None, None);

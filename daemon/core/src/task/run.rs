@@ -261,7 +261,8 @@ impl Core {
             row.error = error;
             row.exit = exit;
             row.stop = None;
-            row.shim = None;
+            // An ended run's secrets are good for nothing.
+            (row.shim, row.token, row.control) = (None, None, None);
             row.waits.clear();
             row.active_at = now;
             row.tail = tail;

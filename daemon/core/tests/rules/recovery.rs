@@ -1,7 +1,8 @@
 //! What a new daemon makes of the old one's tasks.
 
 use ccagent_core::input::Report;
-use ccagent_core::task::{Shim, State};
+use ccagent_core::record::Write;
+use ccagent_core::task::{Shim, State, token_hash};
 use ccagent_core::{Caller, Input, Record};
 use ccagent_proto::TaskId;
 use ccagent_proto::agent::AgentSpawnParams;
@@ -153,6 +154,24 @@ fn no_secret_is_stored() {
         let text = format!("{write:?}");
         assert!(!text.contains("hunter2") && !text.contains(&token), "{text}");
     }
+}
+
+/// I14: an ended run's tokens, the agent's and its shim's, are kept nowhere.
+#[test]
+fn an_ended_run_keeps_no_token() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    let start = desk.start_effects().next().unwrap();
+    let tokens = [token_hash(&start.token), start.control.clone()];
+    desk.started(task);
+    let kept = |desk: &Desk| {
+        let row = desk.writes.iter().rev().find(|write| matches!(write, Write::Put(Record::Task(_))));
+        let row = format!("{row:?}");
+        tokens.clone().map(|token| row.contains(&*token))
+    };
+    assert_eq!(kept(&desk), [true, true]);
+    desk.exited(task, 0);
+    assert_eq!(kept(&desk), [false, false]);
 }
 
 /// FB-03, I16: who waited in the foreground is gone with the old daemon; the end is told by a notice.
