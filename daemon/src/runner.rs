@@ -359,7 +359,7 @@ impl Hands for Runner {
     }
 
     fn log(&self, directory: String, row: serde_json::Value) {
-        self.inner.files.log(directory, row);
+        self.inner.files.log(directory, &row);
     }
 
     fn remove_files(&self, directory: String) {

@@ -160,16 +160,16 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<Box<str>>,
     /// A line that says what the work is.
-    pub description: Box<str>,
+    pub description: Arc<str>,
     /// The model that was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<str>>,
     /// The permission mode.
-    pub permission_mode: Box<str>,
+    pub permission_mode: Arc<str>,
     /// The first word of the command.
-    pub program: Box<str>,
+    pub program: Arc<str>,
     /// Its working directory.
-    pub cwd: Box<str>,
+    pub cwd: Arc<str>,
     /// Names of the environment variables that the spawn and the session gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env_names: Vec<String>,
@@ -259,6 +259,22 @@ impl Row {
         match self.state {
             State::Starting | State::Running { .. } | State::Leaving { .. } => true,
             State::Queued | State::Parked { .. } | State::Done { .. } => false,
+        }
+    }
+
+    /// Holds the texts that it has in common with another row once: the tasks of a fleet are much alike.
+    pub(crate) fn share(&mut self, other: &Self) {
+        let texts = [
+            (&mut self.session.0, &other.session.0),
+            (&mut self.description, &other.description),
+            (&mut self.permission_mode, &other.permission_mode),
+            (&mut self.program, &other.program),
+            (&mut self.cwd, &other.cwd),
+        ];
+        for (own, known) in texts {
+            if own == known {
+                *own = known.clone();
+            }
         }
     }
 

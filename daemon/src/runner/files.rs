@@ -32,14 +32,15 @@ struct Desk {
 /// What waits to be done.
 #[derive(Debug, Default)]
 struct Jobs {
-    rows: VecDeque<(String, serde_json::Value)>,
+    /// As text: a tenth of what it takes up as a tree.
+    rows: VecDeque<(String, Box<str>)>,
     removals: BTreeSet<String>,
     closed: bool,
 }
 
 #[derive(Debug, PartialEq)]
 enum Job {
-    Log(String, serde_json::Value),
+    Log(String, Box<str>),
     Remove(String),
 }
 
@@ -51,8 +52,8 @@ impl Files {
         Ok(Self { desk })
     }
 
-    pub(super) fn log(&self, directory: String, row: serde_json::Value) {
-        self.desk.jobs().log(directory, row);
+    pub(super) fn log(&self, directory: String, row: &serde_json::Value) {
+        self.desk.jobs().log(directory, format!("{row}\n").into());
         self.desk.arrived.notify_one();
     }
 
@@ -83,7 +84,7 @@ impl Desk {
 }
 
 impl Jobs {
-    fn log(&mut self, directory: String, row: serde_json::Value) {
+    fn log(&mut self, directory: String, row: Box<str>) {
         if self.removals.contains(&directory) {
             // It would only make the directory again.
             return;
@@ -124,11 +125,11 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-fn append(directory: &Path, row: &serde_json::Value) -> io::Result<()> {
+fn append(directory: &Path, row: &str) -> io::Result<()> {
     make(directory)?;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let mut file = owned::open(&directory.join("events.jsonl"), flags)?;
-    file.write_all(format!("{row}\n").as_bytes())
+    file.write_all(row.as_bytes())
 }
 
 /// Links inside are removed, never followed.
@@ -148,7 +149,7 @@ mod tests {
     fn a_removal_is_never_dropped() {
         let mut jobs = Jobs::default();
         for number in 0..ROWS + 10 {
-            jobs.log("noisy".to_owned(), number.into());
+            jobs.log("noisy".to_owned(), number.to_string().into());
         }
         assert_eq!(jobs.rows.len(), ROWS);
         for number in 0..3 * ROWS {
@@ -162,11 +163,11 @@ mod tests {
     #[test]
     fn no_row_outlives_its_directory() {
         let mut jobs = Jobs::default();
-        jobs.log("one".to_owned(), 1.into());
-        jobs.log("other".to_owned(), 2.into());
+        jobs.log("one".to_owned(), "1".into());
+        jobs.log("other".to_owned(), "2".into());
         jobs.remove("one".to_owned());
-        jobs.log("one".to_owned(), 3.into());
-        assert_eq!(jobs.take(), Some(Job::Log("other".to_owned(), 2.into())));
+        jobs.log("one".to_owned(), "3".into());
+        assert_eq!(jobs.take(), Some(Job::Log("other".to_owned(), "2".into())));
         assert_eq!(jobs.take(), Some(Job::Remove("one".to_owned())));
         assert_eq!(jobs.take(), None);
     }

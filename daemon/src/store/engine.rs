@@ -35,7 +35,9 @@ const HOUSEKEEPING_MS: u64 = 2000;
 /// How long a former handle of the same process may take to let go of the data file.
 const RELEASE_WAIT: Duration = Duration::from_secs(10);
 
-const CACHE_BYTES: u64 = 8 << 20;
+/// Of what was read and written last. What the core needs it has itself; what is read often from the store, launch
+/// records, the driver remembers.
+const CACHE_BYTES: u64 = 2 << 20;
 
 /// A value's own key in the tree.
 pub(super) type Key = Vec<u8>;

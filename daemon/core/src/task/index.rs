@@ -68,7 +68,8 @@ impl Tasks {
     }
 
     /// Adds a task.
-    pub fn insert(&mut self, cx: &mut Cx<'_>, row: Row) {
+    pub fn insert(&mut self, cx: &mut Cx<'_>, mut row: Row) {
+        self.share(&mut row);
         self.index.add(&row);
         self.table.insert(cx, row);
     }
@@ -108,9 +109,16 @@ impl Tasks {
         Some(row)
     }
 
-    pub(crate) fn load(&mut self, row: Row) {
+    pub(crate) fn load(&mut self, mut row: Row) {
+        self.share(&mut row);
         self.index.add(&row);
         self.table.load(row);
+    }
+
+    fn share(&self, row: &mut Row) {
+        if let Some(newest) = self.table.iter().next_back() {
+            row.share(newest);
+        }
     }
 
     /// The live agent outside teams with a name.

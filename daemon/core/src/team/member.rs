@@ -28,7 +28,7 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<Box<str>>,
     /// Where it works.
-    pub cwd: Box<str>,
+    pub cwd: Arc<str>,
     /// The task that runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
