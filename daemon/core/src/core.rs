@@ -48,7 +48,7 @@ pub struct Core {
 /// What a restart forgets: it concerns connections and memory of this daemon's life.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
-    /// Connections that wait for a task in the foreground.
+    /// Connections that wait for a task in the foreground: its end is theirs to hear of first.
     pub(crate) foreground: BTreeMap<TaskId, u64>,
     /// Connections that hold a message.
     pub(crate) handed: BTreeMap<MessageId, u64>,
@@ -100,6 +100,14 @@ impl Core {
             }
             Input::ReturnNotices(conn, ids) => {
                 self.return_notices(cx, conn, ids);
+                Ok(None)
+            }
+            Input::Heard(conn, runs) => {
+                self.heard(cx, conn, &runs);
+                Ok(None)
+            }
+            Input::Unheard(conn, runs) => {
+                self.unheard(cx, conn, &runs);
                 Ok(None)
             }
             Input::Runner(event) => {

@@ -10,6 +10,9 @@ use crate::caller::Caller;
 use crate::limits::Limits;
 use crate::task::{Past, Shim};
 
+/// A task, and the number of its attempt.
+pub type Run = (TaskId, u32);
+
 /// One input of `apply`.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "calls are what nearly all inputs are")]
@@ -22,6 +25,10 @@ pub enum Input {
     ReturnMail(u64, Vec<MessageId>),
     /// The same for notifications.
     ReturnNotices(u64, Vec<NotificationId>),
+    /// A connection was sent the answer that it waited for in the foreground: these runs ended, and it knows.
+    Heard(u64, Vec<Run>),
+    /// A connection that waited for these runs in the foreground does not get that answer.
+    Unheard(u64, Vec<Run>),
     /// A runner reports.
     Runner(RunnerEvent),
     /// An archived task that a call needs, as the edge read it from the store.

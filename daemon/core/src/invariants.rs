@@ -82,7 +82,7 @@ impl Core {
         Ok(())
     }
 
-    /// Enqueued = acknowledged + pending: a done background task is told of exactly once (I1).
+    /// Enqueued = acknowledged + pending: a done task is told of exactly once (I1).
     fn check_notices(&self) -> Result<(), String> {
         for row in self.tasks.iter().filter(|row| row.is_done()) {
             let pending = self

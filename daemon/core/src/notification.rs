@@ -1,4 +1,13 @@
 //! Notifications: one a task's run, queued with the end itself, kept until the session acknowledges it.
+//!
+//! ```text
+//! end ──▶ pending ── next ──▶ held by its reader ──── ack ────▶ gone
+//!  │         ▲─── reader gone, answer lost ──┘                   ▲
+//!  └─ somebody waits in the foreground ─▶ held by who waits ─ answer written
+//! ```
+//!
+//! Nothing is said of a notice that who waits for the end holds from its beginning: nobody else could take it, and
+//! mostly nobody has to. It is there for the case that the answer is lost, with its connection or with the daemon.
 
 pub mod envelope;
 
@@ -15,6 +24,7 @@ use serde_json::json;
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::{About, Cx};
+use crate::input::Run;
 use crate::page;
 use crate::record::Record;
 use crate::session::mailbox;
@@ -89,8 +99,14 @@ impl Core {
         };
         row.id = NotificationId(self.next(cx, "notification"));
         let data = json!({ "notificationId": row.id, "summary": row.summary });
+        let notice = row.id;
         self.notifications.insert(cx, row);
         self.tasks.update(cx, id, |task| task.notified = true);
+        // Whoever waits in the foreground has the end as an answer; nobody else has to be told (FB-06).
+        if let Some(conn) = self.live.foreground.remove(&id) {
+            self.live.noted.insert(notice, conn);
+            return;
+        }
         self.task_event(cx, id, Topic::Notification, "notification.queued", data.clone());
         if moved {
             notices_moved(cx, session);
@@ -158,21 +174,69 @@ impl Core {
         }
         let mut acked = 0;
         for id in &params.ids {
-            let Some(row) = self.notifications.remove(cx, id) else {
-                continue;
-            };
-            self.live.noted.remove(id);
-            acked += 1;
-            let task = self.tasks.get(&row.task);
-            let above = task.into_iter().flat_map(|task| self.tasks.above(task)).collect();
-            let session = Some(row.session.clone());
-            let about = About { task: Some(row.task), above, session, ..About::default() };
-            cx.event(Topic::Notification, "notification.acked", about, json!({ "notificationId": id }));
-            if self.tasks.get(&row.task).is_some_and(|task| task.attempt == row.attempt) {
-                self.tasks.update(cx, row.task, |task| task.acked = true);
+            if let Some(row) = self.take_notice(cx, *id) {
+                acked += 1;
+                self.notice_acked(cx, &row);
             }
         }
         Ok(Acked { acked })
+    }
+
+    /// Takes a notice for good.
+    fn take_notice(&mut self, cx: &mut Cx<'_>, id: NotificationId) -> Option<Row> {
+        let row = self.notifications.remove(cx, &id)?;
+        self.live.noted.remove(&id);
+        if self.tasks.get(&row.task).is_some_and(|task| task.attempt == row.attempt) {
+            self.tasks.update(cx, row.task, |task| task.acked = true);
+        }
+        Some(row)
+    }
+
+    fn notice_acked(&self, cx: &mut Cx<'_>, row: &Row) {
+        let task = self.tasks.get(&row.task);
+        let above = task.into_iter().flat_map(|task| self.tasks.above(task)).collect();
+        let session = Some(row.session.clone());
+        let about = About { task: Some(row.task), above, session, ..About::default() };
+        cx.event(Topic::Notification, "notification.acked", about, json!({ "notificationId": row.id }));
+    }
+
+    /// Takes the notices of ends that a connection's answers told it of, unless another one holds them: it tells there.
+    pub(crate) fn heard(&mut self, cx: &mut Cx<'_>, conn: u64, runs: &[Run]) {
+        for run in runs {
+            let Some(id) = self.notice_of(*run) else { continue };
+            let holder = self.live.noted.get(&id).copied();
+            if holder.is_some_and(|holder| holder != conn) {
+                continue;
+            }
+            if let Some(row) = self.take_notice(cx, id)
+                && holder.is_none()
+            {
+                // Its readers were told that it is there.
+                self.notice_acked(cx, &row);
+            }
+        }
+    }
+
+    /// A connection does not hear of these ends any more, whether they came already or not: its session does.
+    pub(crate) fn unheard(&mut self, cx: &mut Cx<'_>, conn: u64, runs: &[Run]) {
+        for (task, attempt) in runs {
+            if self.tasks.get(task).is_some_and(|row| row.attempt == *attempt)
+                && self.live.foreground.get(task) == Some(&conn)
+            {
+                self.live.foreground.remove(task);
+            }
+        }
+        let ids = runs.iter().filter_map(|run| self.notice_of(*run)).collect();
+        self.return_notices(cx, conn, ids);
+    }
+
+    /// The notice of a run that nobody took yet; it is one of the newest.
+    fn notice_of(&self, (id, attempt): Run) -> Option<NotificationId> {
+        let task = self.tasks.get(&id).filter(|task| task.attempt == attempt);
+        if task.is_some_and(|task| task.acked || !task.notified) {
+            return None;
+        }
+        self.notifications.iter().rev().find(|row| (row.task, row.attempt) == (id, attempt)).map(|row| row.id)
     }
 
     /// Takes back what a connection was given and did not acknowledge: whoever waits gets it now.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use ccagent_core::input::Run;
 use ccagent_core::task::resolve::Found;
 use ccagent_core::{Caller, Core, Input, RunnerEvent};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
 use ccagent_proto::{Error, Kind, MessageId, Millis, NotificationId, TaskId};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Message;
@@ -166,6 +168,20 @@ impl Handle {
     /// Gives back notifications that a connection was handed and that never reached it.
     pub async fn notices_return(&self, conn: u64, ids: Vec<NotificationId>) {
         self.tell(Input::ReturnNotices(conn, ids)).await;
+    }
+
+    /// A connection was sent the answer that tells of these ends. Whoever wrote it does not wait, unlike all others here.
+    pub fn heard(&self, conn: u64, runs: Vec<Run>) {
+        let message = Message::Tell(Box::new(Input::Heard(conn, runs)));
+        if let Err(TrySendError::Full(message)) = self.inbox.try_send(message) {
+            let inbox = self.inbox.clone();
+            tokio::spawn(async move { drop(inbox.send(message).await) });
+        }
+    }
+
+    /// A connection does not get the answer that would have told of these ends.
+    pub async fn unheard(&self, conn: u64, runs: Vec<Run>) {
+        self.tell(Input::Unheard(conn, runs)).await;
     }
 
     /// A runner reports.

@@ -30,7 +30,7 @@ use super::places::{Place, Places};
 use super::refusal::Refusals;
 use super::registry::Api;
 use super::service::Service;
-use super::stall::{Owed, Stalling};
+use super::stall::Stalling;
 use super::stream::Stream;
 
 /// Pause after the system refused a connection, for example for want of descriptors.
@@ -208,7 +208,7 @@ impl Edge {
         };
         let (sink, outbox) = mpsc::channel(self.limits.outbox);
         let service = self.service(&connection, Some(MethodSink::new(sink)));
-        let stream = Stream::new(socket.into_split(), first, cutter, service, (outbox, Owed::default()));
+        let stream = Stream::new(socket.into_split(), first, cutter, service, (outbox, None));
         let (over, unfinished) = stream.serve(hangup.happened(), &self.stop).await;
         tracing::debug!(connection = connection.id(), ?over, "a connection ended");
         connection.end();

@@ -20,7 +20,7 @@ use super::service::{
     Begun, Cancellation, Later, Service, batch_too_long, bound, cancelled_error, failure, object,
 };
 use super::stream::HIGH_WATER;
-use super::taken::Taken;
+use super::taken::{Answer, Taken};
 use super::turn::Turn;
 
 /// A batch that is being executed.
@@ -86,7 +86,7 @@ impl Batch {
         Begun::Later(Later { course, answer: batch.run() })
     }
 
-    fn run(self) -> BoxFuture<'static, Option<Box<RawValue>>> {
+    fn run(self) -> BoxFuture<'static, Option<Answer>> {
         async move {
             let Self { entries, service, turn, under_way } = self;
             let _under_way = under_way;
@@ -101,7 +101,7 @@ impl Batch {
                 if answers.append(answer).is_err() {
                     service.api.give_back(&taken, service.connection.id()).await;
                     let error = batch_too_long(max_answer);
-                    return Some(MethodResponse::error(Id::Null, error).into_json());
+                    return Some(MethodResponse::error(Id::Null, error).into());
                 }
                 if bytes >= HIGH_WATER {
                     turn.keep();
@@ -109,7 +109,9 @@ impl Batch {
                 turn.pass();
             }
             // Nothing but notifications: nothing is said.
-            (!answers.is_empty()).then(|| MethodResponse::from_batch(answers.finish()).into_json())
+            let text =
+                (!answers.is_empty()).then(|| MethodResponse::from_batch(answers.finish()).into_json())?;
+            Some(Answer { text, ends: taken.ends() })
         }
         .boxed()
     }

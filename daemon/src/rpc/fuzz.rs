@@ -40,7 +40,7 @@ impl Mirror {
             Begun::Silent => None,
             Begun::Now(answer) => Some(answer),
             // No handler waits for anything.
-            Begun::Later(later) => later.answer.now_or_never().flatten(),
+            Begun::Later(later) => later.answer.now_or_never().flatten().map(|answer| answer.text),
         }
     }
 }

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use super::registry::Course;
 use super::service::{Begun, Service};
 use super::stall::Owed;
+use super::taken::Answer;
 use super::websocket;
 
 /// One HTTP connection.
@@ -47,7 +48,7 @@ impl Http {
     pub(crate) fn new(service: Service, stop: CancellationToken) -> Arc<Self> {
         let (sessions, work) = (TaskTracker::new(), TaskTracker::new());
         let (owed, asked) = (Owed::default(), CancellationToken::new());
-        owed.add();
+        owed.add(Vec::new());
         Arc::new(Self { service, sessions, work, stop, owed, asked })
     }
 
@@ -127,14 +128,17 @@ impl Http {
     async fn call(&self, text: &[u8]) -> HttpResponse {
         let answer = match self.service.begin(text) {
             Begun::Silent => None,
-            Begun::Now(answer) => Some(answer),
+            Begun::Now(answer) => Some(answer.into()),
             // The server drops this future when its client goes away.
             Begun::Later(later) if later.course == Course::Kept => {
                 self.work.spawn(later.answer).await.unwrap_or(None)
             }
             Begun::Later(later) => later.answer.await,
         };
-        answer.map_or_else(|| plain(StatusCode::NO_CONTENT, ""), |answer| json(StatusCode::OK, &answer))
+        let Some(Answer { text, ends }) = answer else { return plain(StatusCode::NO_CONTENT, "") };
+        // Nothing says when the library has written it: here it is at least with it, and its client was still there.
+        self.service.heard(ends);
+        json(StatusCode::OK, &text)
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use ccagent_core::input::Run;
 use ccagent_core::role::is_for_operators;
 use ccagent_core::{Caller, Who};
 use ccagent_proto::{Error, Kind, Method, Subscription};
@@ -83,6 +84,13 @@ impl Api {
     pub(crate) async fn give_back(&self, taken: &Taken, conn: u64) {
         if let Some(driver) = &self.driver {
             taken.give_back(driver, conn).await;
+        }
+    }
+
+    /// Says that a connection was sent the answer that tells of these ends.
+    pub(crate) fn heard(&self, conn: u64, ends: Vec<Run>) {
+        if let Some(driver) = self.driver.as_ref().filter(|_| !ends.is_empty()) {
+            driver.heard(conn, ends);
         }
     }
 

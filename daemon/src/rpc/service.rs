@@ -10,6 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use ccagent_core::Who;
+use ccagent_core::input::Run;
 use ccagent_proto::method::{DaemonShutdown, TaskStop, TaskStopAll};
 use ccagent_proto::{Error, Kind, Method};
 use futures_util::FutureExt;
@@ -31,7 +32,7 @@ use super::connection::{Connection, Origin, Revocable};
 use super::registry::{Api, Course};
 use super::request::{self, Request};
 use super::stream::HIGH_WATER;
-use super::taken::Taken;
+use super::taken::{Answer, Taken};
 use super::turn::Turn;
 use crate::panic;
 
@@ -64,7 +65,7 @@ pub(crate) struct Later {
     /// What becomes of the call meanwhile.
     pub(crate) course: Course,
     /// Gives the answer, or nothing where none is due.
-    pub(crate) answer: BoxFuture<'static, Option<Box<RawValue>>>,
+    pub(crate) answer: BoxFuture<'static, Option<Answer>>,
 }
 
 /// What became of a request that may take a call back.
@@ -134,7 +135,7 @@ impl Service {
             let response = call.await;
             // A subscription was answered through its sink, before its first item.
             let silent = notification || response.is_subscription();
-            (!silent).then(|| response.into_json())
+            (!silent).then(|| response.into())
         };
         Begun::Later(Later { course, answer: answer.boxed() })
     }
@@ -174,7 +175,13 @@ impl Service {
         Cancellation::Answered(MethodResponse::response(id, empty, self.limits.answer))
     }
 
-    /// Calls a method. What it took goes with its answer, or back where that says nothing of it. Everything up to the first wait has happened only once the future was polled.
+    /// Says that what tells of these ends was written.
+    pub(crate) fn heard(&self, ends: Vec<Run>) {
+        self.api.heard(self.connection.id(), ends);
+    }
+
+    /// Calls a method. What it took goes with its answer, or back where that says nothing of it. Everything up to the
+    /// first wait has happened only once the future was polled.
     pub(crate) fn call(
         &self,
         request: &Request<'_>,
@@ -205,7 +212,9 @@ impl Service {
                 tracing::error!(cause = panic::text(&*panic), "a method panicked");
                 MethodResponse::error(id, object(&Error::new(Kind::Internal, "the daemon failed in this call")))
             });
-            if silent || response.is_error() {
+            // Of all errors this one tells of an end: the program could not be executed.
+            let unsaid = response.is_error() && response.as_error_code() != Some(Kind::StartFailed.code());
+            if silent || unsaid {
                 api.give_back(&taken, conn).await;
             } else if !taken.is_empty() {
                 response.extensions_mut().insert(taken);
@@ -379,7 +388,7 @@ mod tests {
     fn call(service: &Service, method: &str, params: &str) -> BoxFuture<'static, Value> {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
         let Begun::Later(later) = service.begin(text.as_bytes()) else { panic!("it is answered later") };
-        async { serde_json::from_str(later.answer.await.unwrap().get()).unwrap() }.boxed()
+        async { serde_json::from_str(later.answer.await.unwrap().text.get()).unwrap() }.boxed()
     }
 
     /// I8, SV-09: an agent's call that would have to wait for the driver is refused at once, and can be made again; a

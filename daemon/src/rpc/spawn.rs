@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! spawn ─▶ background ─▶ it runs, is queued, or could not be started ─▶ answer
-//!     └──▶ foreground ─▶ done ─▶ answer with its text
+//!     └──▶ foreground ─▶ done ─▶ answer with its text; written, it takes the place of the notice
 //!                 ├─ time over, or moved by anyone ─▶ background: answer at once
-//!                 ├─ call taken back ─▶ stop it
+//!                 ├─ call taken back ─▶ stop it; its notice says how it ended
 //!                 └─ connection gone ─▶ the core moves it to the background; it hears of the end once more, because it
 //!                                       may have heard of it before it heard of the call
 //! ```
@@ -76,9 +76,11 @@ async fn settle(
 ) -> Result<AgentSpawnResult, Error> {
     if answer.task.status.is_done() {
         // Nothing is to be waited for, nor may it still be there: the key of the call was used before.
+        if !background && !answer.task.is_backgrounded {
+            return ended(origin, answer.task);
+        }
         refuse_unstarted(&answer.task)?;
-        let waited = !background && !answer.task.is_backgrounded;
-        return Ok(if waited { finished(answer.task) } else { launched(answer) });
+        return Ok(launched(answer));
     }
     if background || answer.task.is_backgrounded {
         let runs = until_it_runs(context, patience, caller, &answer.task).await;
@@ -86,36 +88,49 @@ async fn settle(
         let task = runs.map_err(|error| error.with("taskId", answer.task_id.to_string()))?;
         return Ok(AgentSpawnResult { task, ..launched(answer) });
     }
-    let done = tokio::select! {
+    let waited = tokio::select! {
         biased;
-        done = until_done(context, patience, caller, &answer.task) => done,
+        waited = wait(context, patience, caller, &answer.task) => waited,
         () = origin.connection.ended() => {
             context.handle.disconnected(caller.conn).await;
             return Ok(launched(answer));
         }
     };
-    let task = match done {
-        Ok(Waited::There(task)) => task,
-        Err(error) if error.kind == Kind::Cancelled => {
-            stop(context, caller, &answer.task);
-            return Err(error.with("taskId", answer.task_id.to_string()));
+    match waited {
+        Ok(task) if task.status.is_done() => ended(origin, task),
+        Ok(task) => Ok(AgentSpawnResult { task, ..launched(answer) }),
+        Err(error) => {
+            // An error says nothing of the end: its notice does.
+            origin.taken.end((answer.task_id, answer.task.attempt));
+            Err(error)
         }
-        Err(error) => return Err(error),
-        Ok(Waited::TimedOut(_)) => {
-            // It may have ended just now: then it is answered as ended.
-            match context.call::<TaskBackground>(caller, by_id(&answer.task)).await {
-                Err(error) if error.kind == Kind::AlreadyTerminal => {
-                    look_at(context, caller, &answer.task).await?
-                }
-                moved => moved?,
-            }
-        }
-    };
-    if task.status.is_done() {
-        refuse_unstarted(&task)?;
-        return Ok(finished(task));
     }
-    Ok(AgentSpawnResult { task, ..launched(answer) })
+}
+
+/// Waits for a task in the foreground; gives it ended, or moved to the background.
+async fn wait(context: &Context, patience: &Patience, caller: &Caller, task: &Task) -> Result<Task, Error> {
+    match until_done(context, patience, caller, task).await {
+        Ok(Waited::There(task)) => Ok(task),
+        Err(error) if error.kind == Kind::Cancelled => {
+            stop(context, caller, task);
+            Err(error.with("taskId", task.id.to_string()))
+        }
+        Err(error) => Err(error),
+        // It may have ended just now: then it is answered as ended.
+        Ok(Waited::TimedOut(_)) => match context.call::<TaskBackground>(caller, by_id(task)).await {
+            Err(error) if error.kind == Kind::AlreadyTerminal => look_at(context, caller, task).await,
+            moved => moved,
+        },
+    }
+}
+
+/// The answer that tells of an end. Where the task was moved to the background, its notice tells of it as well.
+fn ended(origin: &Origin, task: Task) -> Result<AgentSpawnResult, Error> {
+    if !task.is_backgrounded {
+        origin.taken.end((task.id, task.attempt));
+    }
+    refuse_unstarted(&task)?;
+    Ok(finished(task))
 }
 
 /// The answer for a task that is left to run.

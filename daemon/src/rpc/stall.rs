@@ -3,34 +3,40 @@
 //! The time counts from the first write that was put off since the last byte that was taken. Reading is untouched,
 //! and plain streams are not here: they keep the same time themselves.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use ccagent_core::input::Run;
 use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 
-/// How many answers wait to be written. Where there is none, whatever else waits may wait as long as it takes.
+/// Answers that wait to be written, with the ends that each tells. Where there is none, whatever else waits may wait as
+/// long as it takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Owed(Arc<AtomicUsize>);
+pub(crate) struct Owed(Arc<Mutex<VecDeque<Vec<Run>>>>);
 
 impl Owed {
     /// An answer is due.
-    pub(crate) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn add(&self, ends: Vec<Run>) {
+        self.answers().push_back(ends);
     }
 
-    /// An answer was written.
-    pub(crate) fn settle(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    /// The next answer was written, and what it tells is known.
+    pub(crate) fn settle(&self) -> Vec<Run> {
+        self.answers().pop_front().unwrap_or_default()
     }
 
     /// Whether none is.
     pub(crate) fn is_none(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.answers().is_empty()
+    }
+
+    fn answers(&self) -> MutexGuard<'_, VecDeque<Vec<Run>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,7 +107,7 @@ mod tests {
     async fn a_write_fails_when_nothing_is_taken() {
         let (ours, mut theirs) = tokio::io::duplex(8);
         let owed = Owed::default();
-        owed.add();
+        owed.add(Vec::new());
         let mut writer = Stalling::new(ours, Duration::from_secs(5), owed);
         let written = tokio::spawn(async move { writer.write_all(&[0; 64]).await });
         for _ in 0..3 {

@@ -14,10 +14,12 @@
 //! A stop waits for answers, and for no items.
 //! When the connection is over, calls that only wait are dropped, and calls that change something are finished.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use ccagent_core::input::Run;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -32,6 +34,7 @@ use super::framing::{Cutter, Frame};
 use super::registry::Course;
 use super::service::{Begun, Later, Service};
 use super::stall::Owed;
+use super::taken::Answer;
 
 /// Nothing more is read or gathered while so many bytes wait to be written.
 pub(crate) const HIGH_WATER: usize = 64 << 10;
@@ -45,7 +48,7 @@ pub(crate) fn is_item(text: &str) -> bool {
     text.starts_with(ITEM)
 }
 
-type Answers = FuturesUnordered<BoxFuture<'static, Option<Box<RawValue>>>>;
+type Answers = FuturesUnordered<BoxFuture<'static, Option<Answer>>>;
 
 /// A connection.
 pub(crate) struct Stream<R, W> {
@@ -59,8 +62,10 @@ pub(crate) struct Stream<R, W> {
     written: usize,
     /// Where the last answer ends in the output; what follows it are items of subscriptions.
     answered: usize,
-    /// Where it is told of each answer.
-    owed: Owed,
+    /// Where each answer is counted, where another one writes what is written here.
+    owed: Option<Owed>,
+    /// Where in the output an answer ends that tells of ends.
+    told: VecDeque<(usize, Vec<Run>)>,
     /// Whether the calls were told that there is room.
     room: bool,
     /// Whether the other end has left a write waiting.
@@ -114,7 +119,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         (input, first): (BytesMut, Option<Instant>),
         cutter: Cutter,
         service: Service,
-        (outbox, owed): (mpsc::Receiver<Box<RawValue>>, Owed),
+        (outbox, owed): (mpsc::Receiver<Box<RawValue>>, Option<Owed>),
     ) -> Self {
         let stall = service.limits.stall;
         Self {
@@ -128,6 +133,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             written: 0,
             answered: 0,
             owed,
+            told: VecDeque::new(),
             room: true,
             stuck: false,
             waits: Answers::new(),
@@ -181,7 +187,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 Some(answer) = self.work.next() => self.say(answer),
                 Some(answer) = self.waits.next() => self.say(answer),
                 Some(answer) = self.page.next() => self.say(answer),
-                Some(item) = self.outbox.recv(), if room => self.write(&item),
+                Some(item) = self.outbox.recv(), if room => self.write(item.into()),
                 read = self.reader.read_buf(&mut self.input), if begins => self.ended = read? == 0,
                 wrote = self.writer.write(&self.output[self.written..]), if !self.output.is_empty() => {
                     self.wrote(wrote?)?;
@@ -240,9 +246,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             match next {
                 None => break,
                 Some(Frame::Text(text)) => self.begin(&text),
-                Some(Frame::TooLong) => self.say(Some(self.service.too_long())),
+                Some(Frame::TooLong) => self.write(self.service.too_long().into()),
                 Some(Frame::Broken(why)) => {
-                    self.say(Some(Service::broken(why)));
+                    self.write(Service::broken(why).into());
                     self.ended = true;
                 }
             }
@@ -259,7 +265,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     fn begin(&mut self, text: &[u8]) {
         match self.service.begin(text) {
             Begun::Silent => {}
-            Begun::Now(answer) => self.say(Some(answer)),
+            Begun::Now(answer) => self.write(answer.into()),
             Begun::Later(Later { course: Course::Kept, answer }) => self.work.push(answer),
             Begun::Later(Later { course: Course::Dropped, answer }) => self.waits.push(answer),
             Begun::Later(Later { course: Course::Page, answer }) => self.page.push(answer),
@@ -276,16 +282,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             if let Some(answer) = answer {
                 self.say(answer);
             } else if let Ok(item) = self.outbox.try_recv() {
-                self.write(&item);
+                self.write(item.into());
             } else {
                 break;
             }
         }
     }
 
-    fn say(&mut self, answer: Option<Box<RawValue>>) {
+    fn say(&mut self, answer: Option<Answer>) {
         if let Some(answer) = answer {
-            self.write(&answer);
+            self.write(answer);
         }
     }
 
@@ -294,7 +300,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.written < self.answered
     }
 
-    fn write(&mut self, text: &RawValue) {
+    fn write(&mut self, Answer { text, ends }: Answer) {
         let is_answer = !is_item(text.get());
         if is_answer && !self.owes() {
             // Its time is its own, however long items have waited.
@@ -303,7 +309,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.cutter.write(text.get(), &mut self.output);
         if is_answer {
             self.answered = self.output.len();
-            self.owed.add();
+            match &self.owed {
+                Some(owed) => owed.add(ends),
+                None if ends.is_empty() => {}
+                None => self.told.push_back((self.answered, ends)),
+            }
         }
         self.tell_room();
     }
@@ -336,6 +346,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         self.stuck = false;
         self.written += bytes;
+        while let Some((_, ends)) = self.told.pop_front_if(|(end, _)| *end <= self.written) {
+            self.service.heard(ends);
+        }
         if self.written == self.output.len() {
             self.output.clear();
             self.output.shrink_to(4 * HIGH_WATER);
@@ -363,13 +376,7 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(32);
         let (_sink, outbox) = mpsc::channel(1);
         let first = (BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"none\"}\n"[..]), None);
-        let stream = Stream::new(
-            tokio::io::split(ours),
-            first,
-            Cutter::ndjson(100),
-            service,
-            (outbox, Owed::default()),
-        );
+        let stream = Stream::new(tokio::io::split(ours), first, Cutter::ndjson(100), service, (outbox, None));
         let served =
             tokio::spawn(
                 async move { stream.serve(std::future::pending(), &CancellationToken::new()).await.0 },

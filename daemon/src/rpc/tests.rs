@@ -3,6 +3,7 @@
 mod batches;
 mod client;
 mod ends;
+mod foreground;
 mod framings;
 mod identity;
 mod life;

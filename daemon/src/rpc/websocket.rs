@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use super::framing::Cutter;
 use super::http::{Http, plain};
 use super::service::Service;
-use super::stall::Owed;
 use super::stream::{Over, Stream, is_item};
 
 type Socket = BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>;
@@ -65,7 +64,7 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Ok(upgraded) => upgraded,
         Err(error) => return tracing::debug!(%error, "a WebSocket did not come to be"),
     };
-    http.owed.settle();
+    drop(http.owed.settle());
     let socket = BufReader::new(BufWriter::new(TokioIo::new(upgraded).compat()));
     let limits = Arc::clone(&http.service.limits);
     let mut builder = server.into_builder(socket);
@@ -83,12 +82,12 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Some(MethodSink::new(sink)),
     );
     let (input, cutter) = ((BytesMut::new(), None), Cutter::ndjson(limits.frame));
-    let stream = Stream::new((reader, writer), input, cutter, service, (outbox, http.owed.clone()));
+    let stream = Stream::new((reader, writer), input, cutter, service, (outbox, Some(http.owed.clone())));
 
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
     let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, &gone));
-    let mut outgoing = pin!(outgoing(sender, from_loop, &http.owed));
+    let mut outgoing = pin!(outgoing(sender, from_loop, &http));
     let (mut reading, mut writing) = (true, true);
     let (over, unfinished) = loop {
         tokio::select! {
@@ -156,7 +155,7 @@ async fn pass(message: &mut Vec<u8>, to_loop: &mut DuplexStream) -> io::Result<(
 }
 
 /// Lines from the loop become messages. Like the loop, the socket waits as long as it takes for an item to be read.
-async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream, owed: &Owed) {
+async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream, http: &Http) {
     let mut lines = tokio::io::BufReader::new(from_loop).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let answer = !is_item(&line);
@@ -166,7 +165,7 @@ async fn outgoing(mut sender: soketto::Sender<Socket>, from_loop: DuplexStream, 
             return tracing::debug!(%error, "a WebSocket could not be written to");
         }
         if answer {
-            owed.settle();
+            http.service.heard(http.owed.settle());
         }
     }
     if let Err(error) = sender.close().await {

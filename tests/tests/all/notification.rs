@@ -25,6 +25,38 @@ async fn a_stop_that_races_the_end_gives_one_notification() {
     daemon.end().await;
 }
 
+/// I1, B24, NT-01, FB-06: an end that is committed and whose foreground caller never had the answer is told after a crash;
+/// who had it, or asks again for it, does not hear of it once more.
+#[tokio::test]
+async fn an_end_whose_answer_is_lost_in_a_crash_is_told() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let heard = conn.ok("agent.spawn", json!({ "command": ["/bin/true"] })).await["taskId"].clone();
+    let params = json!({ "command": ["/bin/cat"], "stdin": "pipe", "name": "cat", "idempotencyKey": "k" });
+    let mut events = conn.events(json!(["task"])).await;
+    let mut deaf = daemon.raw();
+    deaf.send_line(&ccagent_tests::raw::request("agent.spawn", &params));
+    until(&mut events, "task.started").await;
+    let id = conn.task("cat").await["id"].as_str().unwrap().to_owned();
+    for _ in 0..10 {
+        deaf.send_line(&ccagent_tests::raw::request("rpc.discover", &json!({})));
+    }
+    // From here on it reads nothing, and is owed more than its socket holds.
+    assert!(deaf.line().is_some());
+    conn.ok("task.write", json!({ "taskId": id, "text": "", "eof": true })).await;
+    assert_eq!(conn.wait(&id).await["status"], "completed");
+    daemon.crash();
+    daemon.restart();
+    let conn = daemon.connect().await;
+    let list = conn.ok("notification.list", json!({})).await;
+    assert_eq!((of(&list, &id).len(), of(&list, heard.as_str().unwrap()).len()), (1, 0), "{list}");
+    assert_eq!(of(&list, &id)[0]["state"], "pending");
+    let again = conn.ok("agent.spawn", params).await;
+    assert_eq!((&again["status"], &again["taskId"]), (&json!("completed"), &json!(id)));
+    assert_eq!(conn.ok("notification.list", json!({})).await["notifications"], json!([]));
+    daemon.end().await;
+}
+
 /// NT-02, NT-03, NT-04, NT-10: the envelope has its elements on lines of their own, in order.
 #[tokio::test]
 async fn the_envelope_has_its_elements_in_order() {

@@ -7,11 +7,12 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::ledger::{Ledger, Spawned};
-use crate::load::see;
+use crate::load::{end_of, see};
 
 /// Checks tasks, runs, notifications and mail.
 pub(crate) async fn everything(conn: &Conn, ledger: &Ledger, when: &str, random: &mut Rng) {
     ends(conn, ledger, when).await;
+    waited(conn, ledger, when).await;
     runs(ledger, when);
     notices(conn, ledger, when, random).await;
     mail(conn, ledger, when).await;
@@ -38,14 +39,30 @@ async fn ends(conn: &Conn, ledger: &Ledger, when: &str) {
         assert!(expected.contains(&task["status"].as_str().unwrap()), "{when}: {task}");
         assert_eq!(task["attempt"], 1, "{when}: {task}");
         ran_once(ledger, &one, &task, when);
-        let end = format!("{} {}", task["status"], task["endedAt"]);
-        ledger.known().ended.insert(one.id, end);
+        ledger.known().ended.insert(one.id, end_of(&task));
     }
     ledger.known().spawned = left;
-    let ended: Vec<_> = ledger.known().ended.clone().into_iter().rev().take(50).collect();
-    for (id, end) in ended {
-        let task = conn.task(&id).await;
-        assert_eq!(format!("{} {}", task["status"], task["endedAt"]), end, "{when}: {id} ended twice");
+    let newest = |ends: &BTreeMap<String, String>| ends.clone().into_iter().rev().take(50);
+    let (ended, heard) = {
+        let known = ledger.known();
+        (newest(&known.ended), newest(&known.heard))
+    };
+    for (id, end) in ended.chain(heard) {
+        assert_eq!(end_of(&conn.task(&id).await), end, "{when}: {id} ended twice");
+    }
+}
+
+/// An end that was waited for in the foreground and that no answer told: from now on it is one to be notified of.
+async fn waited(conn: &Conn, ledger: &Ledger, when: &str) {
+    let waiting = std::mem::take(&mut ledger.known().waiting);
+    for name in waiting {
+        let params = json!({ "all": true, "labels": { "waited": name } });
+        let listed = conn.ok("task.list", params).await;
+        // Where nothing was acknowledged, there may be nothing.
+        let Some(id) = listed["tasks"][0]["id"].as_str() else { continue };
+        let task = conn.wait(id).await;
+        assert_eq!(task["status"], "completed", "{when}: {task}");
+        ledger.known().ended.insert(id.to_owned(), end_of(&task));
     }
 }
 

@@ -28,6 +28,10 @@ pub(crate) struct Known {
     pub(crate) stopping: BTreeSet<String>,
     /// Stops that were acknowledged.
     pub(crate) stopped: BTreeSet<String>,
+    /// Spawns in the foreground that were sent and not answered, by their labels.
+    pub(crate) waiting: BTreeSet<String>,
+    /// Ends that an answer in the foreground told: status and time.
+    pub(crate) heard: BTreeMap<String, String>,
     /// Ends that were seen: status and time.
     pub(crate) ended: BTreeMap<String, String>,
     /// Marks of messages whose sending was acknowledged.
@@ -83,10 +87,11 @@ impl Ledger {
     pub(crate) fn summary(&self) -> String {
         let known = self.known();
         format!(
-            "{} spawns acknowledged of {} tried, {} ends, {} stops; {} messages sent, {} acknowledged; {} notifications",
+            "{} spawns acknowledged of {} tried, {} ends, {} in the foreground, {} stops; {} messages sent, {} acknowledged; {} notifications",
             known.spawns,
             known.tried.len(),
             known.ended.len(),
+            known.heard.len(),
             known.stopped.len(),
             known.sent.len(),
             known.acked.len(),

@@ -30,6 +30,7 @@ pub(crate) fn begin(socket: &Path, ledger: &Arc<Ledger>, round: u32, random: &mu
     for number in 0..3 {
         work.spawn(worker(&format!("spawn{number}")).spawns());
         work.spawn(worker(&format!("send{number}")).sends());
+        work.spawn(worker(&format!("wait{number}")).waits());
     }
     work.spawn(worker("read").reads());
     work.spawn(worker("stop").stops());
@@ -78,6 +79,29 @@ impl Worker {
                     known.spawned.push(Spawned { id, name, stays });
                 }
                 Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Programs in the foreground: the answer tells of the end, and the label finds one whose answer never came.
+    async fn waits(self) {
+        let Some(client) = self.client().await else { return };
+        for number in 0.. {
+            let name = format!("{}-{number}", self.name);
+            let file = self.ledger.runs.join(&name);
+            let script = format!("echo \"$CCAGENT_TASK_ID\" >> {}; echo output", file.display());
+            let params = json!({ "command": ["/bin/sh", "-c", script], "labels": { "waited": name } });
+            self.ledger.known().waiting.insert(name.clone());
+            match self.answer(client.call_raw("agent.spawn", params).await) {
+                Ok(Some(ended)) => {
+                    assert_eq!(ended["status"], "completed", "{ended}");
+                    let id = ended["taskId"].as_str().unwrap().to_owned();
+                    let mut known = self.ledger.known();
+                    known.waiting.remove(&name);
+                    known.heard.insert(id, end_of(&ended["task"]));
+                }
+                Ok(None) => drop(self.ledger.known().waiting.remove(&name)),
                 Err(_) => return,
             }
         }
@@ -149,6 +173,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// How and when a task ended: it stays so.
+pub(crate) fn end_of(task: &Value) -> String {
+    format!("{} {}", task["status"], task["endedAt"])
 }
 
 /// Notes that a message was seen; gives its id. A mark has one id for ever, and what was acknowledged never comes again.

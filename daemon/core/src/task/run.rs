@@ -251,7 +251,6 @@ impl Core {
     /// The state first, then who waits for it, then the notice (SP-18).
     fn finish_one(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
         self.live.output.remove(&id);
-        let foreground = self.live.foreground.remove(&id).is_some();
         let End { outcome, error, exit, output, output_error, tail } = end;
         let log_error = error.clone();
         let now = cx.now;
@@ -270,15 +269,11 @@ impl Core {
             if let Some((bytes, truncated)) = output {
                 (row.output_bytes, row.output_truncated) = (bytes, truncated);
             }
-            // Whoever waited in the foreground has the answer; nobody has to be told again (FB-06).
-            row.acked = foreground;
         });
         self.task_event(cx, id, Topic::Task, "task.ended", json!({}));
         self.log(cx, id, log_row(outcome, log_error.as_deref()));
         self.member_ended(cx, id);
-        if !foreground {
-            self.notify(cx, id);
-        }
+        self.notify(cx, id);
         let data = json!({ "status": outcome.status() });
         self.task_event(cx, id, Topic::Sdk, "task_updated", data.clone());
         self.task_event(cx, id, Topic::Sdk, "task_completed", data);

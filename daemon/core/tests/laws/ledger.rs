@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ccagent_core::input::Run;
 use ccagent_core::record::Write;
 use ccagent_core::task::{Outcome, State};
 use ccagent_core::{Effect, Record};
@@ -15,12 +16,14 @@ use crate::disk::Disk;
 pub(crate) struct Ledger {
     sent: BTreeSet<MessageId>,
     acked: BTreeSet<MessageId>,
-    noted: BTreeMap<NotificationId, (TaskId, u32)>,
-    told: BTreeSet<(TaskId, u32)>,
-    ended: BTreeMap<(TaskId, u32), Outcome>,
+    noted: BTreeMap<NotificationId, Run>,
+    told: BTreeSet<Run>,
+    ended: BTreeMap<Run, Outcome>,
     /// Ends that were told of as events, in this daemon's life.
     completed: BTreeSet<(String, u64)>,
     tasks: BTreeSet<TaskId>,
+    /// Ends whose answer reached who waited for them.
+    heard: BTreeSet<Run>,
 }
 
 impl Ledger {
@@ -29,6 +32,14 @@ impl Ledger {
         for write in writes {
             if let Write::Put(record) = write {
                 self.put(record);
+            }
+        }
+        for write in writes {
+            if let Write::Put(Record::Task(row)) = write
+                && row.is_done()
+            {
+                let run = (row.id, row.attempt);
+                assert!(self.told.contains(&run), "I1, NT-01: {run:?} ends without a notice");
             }
         }
         let pending: BTreeSet<MessageId> = disk.ids("message").iter().map(|id| id.parse().unwrap()).collect();
@@ -90,12 +101,20 @@ impl Ledger {
         }
     }
 
-    /// Notices go away only when somebody took them, or deleted the task (B24).
+    /// Answers about these runs reached who waited for them, as far as they have ended.
+    pub(crate) fn hear(&mut self, runs: &mut Vec<Run>) {
+        runs.retain(|run| self.ended.contains_key(run));
+        self.heard.extend(runs.iter().copied());
+    }
+
+    /// Notices go away only when somebody took them or heard of the end, or deleted the task (B24).
     pub(crate) fn check_step(&mut self, request: Option<&Request>, writes: &[Write], effects: &[Effect]) {
         let may = matches!(request, Some(Request::NotificationAck(_) | Request::TaskRemove(_)));
         for write in writes {
             if let Write::Delete { kind: "notification", id } = write {
-                assert!(may, "B24: {id} is gone without an acknowledgement");
+                let run = id.parse().ok().and_then(|id: NotificationId| self.noted.get(&id));
+                let heard = run.is_some_and(|run| self.heard.contains(run));
+                assert!(may || heard, "B24: {id} is gone without an acknowledgement");
             }
         }
         for effect in effects {

@@ -6,16 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccagent_core::input::{Ended, Report};
+use ccagent_core::input::{Ended, Report, Run};
 use ccagent_core::task::Shim;
 use ccagent_core::{Core, RunnerEvent};
-use ccagent_proto::TaskId;
 use ccagent_proto::task::Exit;
 
 use crate::random::Random;
-
-/// One attempt.
-pub(crate) type Run = (TaskId, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -188,6 +184,11 @@ impl Processes {
         if let Some(process) = self.runs.get_mut(&run) {
             process.phase = phase;
         }
+    }
+
+    /// All attempts there ever were.
+    pub(crate) fn runs(&self) -> Vec<Run> {
+        self.runs.keys().copied().collect()
     }
 
     /// Attempts of which something runs.

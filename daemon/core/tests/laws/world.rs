@@ -42,6 +42,7 @@ enum Shown {
     Step(&'static str),
     Gone(u64),
     Returned(u64),
+    Heard(u64),
     Thaw(String),
     Runner(RunnerEvent),
     Call(Who, Box<Request>, Result<(), String>),
@@ -147,8 +148,9 @@ impl World {
             8..=80 => self.time_passes(),
             81..=105 => self.disconnect(),
             106..=110 => self.give_back(),
+            113..=125 => self.answers_arrive(),
             111..=112 => self.apply(Shown::Step("closing"), Input::Closing),
-            113..=330 => self.report(),
+            126..=330 => self.report(),
             331..=480 => self.processes.step(&self.random),
             481..=640 => self.commit(),
             641..=760 => self.carry_out(),
@@ -195,6 +197,21 @@ impl World {
         self.apply(Shown::Returned(conn), Input::ReturnMail(conn, messages));
         let notices = self.known.notices.iter().filter(|_| self.random.percent(50)).copied().collect();
         self.apply(Shown::Returned(conn), Input::ReturnNotices(conn, notices));
+    }
+
+    /// Answers about ends reach a connection or do not, whether it waited for these or not.
+    fn answers_arrive(&mut self) {
+        let conn = self.callers[self.random.below(self.callers.len())].conn;
+        let mut runs = self.processes.runs();
+        runs.retain(|_| self.random.percent(30));
+        if self.random.percent(70) {
+            // What is written was committed before.
+            self.commit();
+            self.ledger.hear(&mut runs);
+            self.apply(Shown::Heard(conn), Input::Heard(conn, runs));
+        } else {
+            self.apply(Shown::Returned(conn), Input::Unheard(conn, runs));
+        }
     }
 
     fn connect(&mut self) {

@@ -174,6 +174,11 @@ impl Desk {
         self.report(task, ended(Exit { code: Some(code), signal: None }));
     }
 
+    /// The person has the answer that tells of the end of a first run.
+    pub(crate) fn heard(&mut self, task: TaskId) {
+        self.input(Input::Heard(PERSON, vec![(task, 1)]));
+    }
+
     /// A task that ran and ended well.
     pub(crate) fn completed(&mut self, params: AgentSpawnParams) -> TaskId {
         let task = self.spawn(params);

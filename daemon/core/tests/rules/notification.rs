@@ -12,10 +12,10 @@ use ccagent_proto::notification::{
 };
 use ccagent_proto::session::{SessionCloseParams, SessionOpenParams};
 use ccagent_proto::task::{Exit, TaskForegroundParams, TaskResumeParams, TaskStopParams};
-use ccagent_proto::{Kind, NotificationId, SessionId};
+use ccagent_proto::{Kind, NotificationId, SessionId, TaskId};
 use serde_json::json;
 
-use crate::desk::{Desk, background, ended, named, person};
+use crate::desk::{Desk, PERSON, background, ended, foreground, named, person};
 
 fn next(desk: &mut Desk, caller: &Caller) -> Vec<NotificationId> {
     let result = desk.ok::<NotificationNext>(caller, NotificationNextParams::default());
@@ -200,7 +200,106 @@ fn a_notice_that_moved_names_the_tasks_own_output() {
         TaskForegroundParams { task_id: task.to_string(), timeout_ms: None },
     );
     desk.exited(task, 0);
+    desk.input(Input::Heard(PERSON, vec![(task, 2)]));
     desk.after(120_000);
     assert!(desk.past(task).is_some());
     assert_eq!(desk.notices()[0].output_file, file);
+}
+
+/// I1, FB-06, NT-01: the end of a run that is waited for is noted in the same step, held by who waits, and nothing is
+/// said of it; once that one has its answer the notice is gone, for good and without a word.
+#[test]
+fn an_end_that_is_waited_for_is_held_until_it_was_heard() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(foreground());
+    desk.exited(task, 0);
+    assert!(!desk.events().iter().any(|event| event.starts_with("notification.")), "{:?}", desk.events());
+    assert_eq!(desk.notices()[0].state, NotificationState::Delivered);
+    assert!(next(&mut desk, &Caller::operator(2)).is_empty());
+    assert_eq!(desk.get(task).evict_after_at, None);
+    desk.heard(task);
+    assert!(desk.notices().is_empty() && desk.events().is_empty());
+    assert!(desk.get(task).evict_after_at.is_some());
+    let written = desk.writes.len();
+    desk.heard(task);
+    desk.input(Input::Unheard(PERSON, vec![(task, 1)]));
+    assert_eq!((desk.writes.len(), desk.events()), (written, vec![]));
+    desk.restart();
+    assert!(desk.notices().is_empty());
+}
+
+/// I1, B24, FB-06: an end whose answer was lost is told by its notice, once: with the connection, with the daemon, or
+/// because the answer was another one, as of a call that was taken back.
+#[test]
+fn an_end_that_nobody_heard_is_told_by_its_notice() {
+    let lose: [fn(&mut Desk, TaskId); 4] = [
+        |desk, task| {
+            desk.exited(task, 0);
+            desk.input(Input::Disconnected(PERSON));
+            assert_eq!(desk.events(), ["notification.returned"]);
+        },
+        |desk, task| {
+            desk.exited(task, 0);
+            desk.restart();
+        },
+        |desk, task| {
+            desk.exited(task, 0);
+            desk.input(Input::Unheard(PERSON, vec![(task, 1)]));
+            assert_eq!(desk.events(), ["notification.returned"]);
+        },
+        |desk, task| {
+            desk.input(Input::Unheard(PERSON, vec![(task, 1)]));
+            desk.exited(task, 0);
+            assert!(desk.events().contains(&"notification.queued"));
+        },
+    ];
+    for lose in lose {
+        let mut desk = Desk::new();
+        let task = desk.spawn(foreground());
+        lose(&mut desk, task);
+        let reader = Caller::operator(2);
+        let ids = next(&mut desk, &reader);
+        assert_eq!((ids.len(), desk.notices()[0].task_id), (1, task));
+        // An answer that comes late takes nothing from who reads it now.
+        desk.heard(task);
+        assert_eq!(desk.ok::<NotificationAck>(&reader, NotificationAckParams { ids }).acked, 1);
+    }
+}
+
+/// FB-06, NT-01: who asks again and is answered with the end has heard it: the notice that came back is gone, which its
+/// readers are told. Another run's end is not taken with it.
+#[test]
+fn an_answer_that_is_asked_for_again_takes_the_notice() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(foreground());
+    desk.exited(task, 0);
+    desk.restart();
+    let again = TaskResumeParams { task_id: task.to_string(), ..TaskResumeParams::default() };
+    desk.ok::<TaskResume>(&person(), again);
+    desk.input(Input::Heard(PERSON, vec![(task, 2)]));
+    desk.exited(task, 0);
+    assert_eq!(desk.notices().len(), 2);
+    desk.input(Input::Heard(3, vec![(task, 1), (task, 2)]));
+    assert_eq!(desk.events(), ["notification.acked"]);
+    assert_eq!(desk.notices()[0].attempt, 2);
+    desk.input(Input::Heard(PERSON, vec![(task, 2)]));
+    assert!(desk.notices().is_empty());
+}
+
+/// FB-06: of several who wait for one end, the last holds its notice; that one's cancelled call leaves it to the others.
+#[test]
+fn several_can_wait_for_one_end() {
+    let mut desk = Desk::new();
+    let task = desk.spawn(foreground());
+    let params = TaskForegroundParams { task_id: task.to_string(), timeout_ms: None };
+    desk.ok::<TaskForeground>(&Caller::operator(2), params);
+    desk.input(Input::Unheard(PERSON, vec![(task, 1)]));
+    desk.input(Input::Unheard(2, vec![(task, 7)]));
+    desk.exited(task, 0);
+    desk.heard(task);
+    assert_eq!(desk.notices()[0].state, NotificationState::Delivered);
+    desk.input(Input::Unheard(2, vec![(task, 1)]));
+    assert_eq!(desk.notices()[0].state, NotificationState::Pending);
+    desk.heard(task);
+    assert!(desk.notices().is_empty());
 }

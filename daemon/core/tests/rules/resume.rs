@@ -192,6 +192,7 @@ fn a_background_task_can_come_to_the_foreground() {
     desk.ok::<TaskForeground>(&person(), named.clone());
     assert!(!desk.get(task).is_backgrounded);
     desk.exited(task, 0);
+    desk.heard(task);
     assert!(desk.notices().is_empty());
     desk.refused::<TaskForeground>(&person(), named, Kind::AlreadyTerminal);
 }

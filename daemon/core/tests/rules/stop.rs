@@ -123,6 +123,7 @@ fn a_foreground_task_can_be_stopped() {
     desk.ok::<TaskStop>(&person(), stop(task));
     desk.report(task, ended(TERM));
     assert_eq!(desk.get(task).status, TaskStatus::Killed);
+    desk.heard(task);
     assert!(desk.notices().is_empty());
 }
 

@@ -157,6 +157,7 @@ fn an_unmanaged_run_leaves_nothing() {
     desk.exited(task, 0);
     assert!(desk.events().contains(&"task.ended"));
     assert_eq!(desk.logs(), Vec::<serde_json::Value>::new());
+    desk.heard(task);
     desk.after(30_000);
     assert!(desk.effects.iter().any(|effect| matches!(effect, Effect::RemoveFiles { .. })));
     assert!(desk.past(task).is_none() && desk.core.records().iter().all(|record| record.kind() != "task"));
@@ -561,7 +562,8 @@ fn foreground_ends_with_an_answer_and_background_with_a_notice() {
     let near = desk.spawn(foreground());
     assert!(!desk.get(near).is_backgrounded);
     desk.exited(near, 0);
-    assert!(desk.notices().is_empty() && !desk.get(near).notified);
+    desk.heard(near);
+    assert!(desk.notices().is_empty());
 
     let far = desk.spawn(foreground());
     let moved = desk

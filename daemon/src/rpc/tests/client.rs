@@ -41,6 +41,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.socket.write_all(bytes).await.unwrap();
     }
 
+    /// Takes one byte of what comes, and leaves the rest.
+    pub(super) async fn byte(&mut self) -> u8 {
+        tokio::time::timeout(Duration::from_secs(10), self.socket.read_u8()).await.unwrap().unwrap()
+    }
+
     /// Says that nothing more will be sent.
     pub(super) async fn half_close(&mut self) {
         self.socket.shutdown().await.unwrap();
