@@ -63,15 +63,22 @@ completions: build ## Write completions for bash, zsh and fish to target/complet
 # What checks it
 
 .PHONY: test
-test: format lint check rustdoc golden-diff deny shellcheck units skipped ## All checks and all tests
+test: format lint fuzz-check check rustdoc golden-diff deny shellcheck units skipped ## All checks and all tests
 
 .PHONY: format
 format: ## Check the formatting
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 
 .PHONY: lint
 lint: ## Run clippy; a warning is an error
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# fuzz/ is a workspace of its own. Nothing is linked here, so libFuzzer, which needs a C++ compiler, is not built.
+.PHONY: fuzz-check
+fuzz-check: ## Run clippy on the fuzz targets; a warning is an error
+	CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a $(CARGO) clippy --locked --manifest-path fuzz/Cargo.toml \
+	  --target-dir $(target) -- -D warnings
 
 .PHONY: check
 check: ## Run all tests, by nextest where it is installed
