@@ -2,13 +2,15 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccagent_client::place::Chosen;
-use ccagent_client::{Client, Error, Place, start};
+use ccagent_client::{Client, Error, Lasting, Place, start};
 use ccagent_proto::daemon::{ClientInfo, DaemonHelloParams};
 use ccagent_proto::{method, place, version};
 use clap::Args;
+use futures_util::FutureExt;
 
 use crate::exit::{Exit, Stop};
 use crate::output::Output;
@@ -75,6 +77,15 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// What a command does where no daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// It says so.
+    Never,
+    /// It starts one, unless it was told not to.
+    WhereNone,
+}
+
 /// The state of one invocation.
 #[derive(Debug)]
 pub(crate) struct App {
@@ -100,42 +111,57 @@ impl App {
 
     /// Connects to a daemon that runs: what commands do that only read.
     pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
-        let place = self.place()?;
-        let client = Client::connect(&place.socket).await?;
-        self.introduce(&client, &place).await?;
-        Ok(client)
+        self.introduced(Start::Never).await
     }
 
     /// Connects, and starts a daemon first where none runs.
     pub(crate) async fn connect_or_start(&self) -> anyhow::Result<Client> {
-        if self.global.no_start {
-            return self.connect().await;
-        }
+        self.introduced(Start::WhereNone).await
+    }
+
+    /// Connects for a wait that outlives the daemon. One that ended as it should is started again by whom it was ended
+    /// for; one that was killed, by a command that starts one where none runs.
+    pub(crate) async fn connect_lasting(&self, start: Start) -> anyhow::Result<Arc<Lasting>> {
         let place = self.place()?;
-        let (client, started) = start::connect_or_start(&place).await?;
-        if started {
-            self.detail(&format!("started a daemon at {}", place.socket.display()));
+        let client = self.reach(&place, start).await?;
+        let may_start = start == Start::WhereNone && !self.global.no_start;
+        let hello = hello(&place);
+        let dial = move || {
+            let place = place.clone();
+            async move {
+                match Client::connect(&place.socket).await {
+                    Err(Error::NotRunning { .. }) if may_start && place.socket.exists() => {
+                        start::start(&place).await?;
+                        Client::connect(&place.socket).await
+                    }
+                    connected => connected,
+                }
+            }
+            .boxed()
+        };
+        Ok(Arc::new(Lasting::begin(client, hello, Box::new(dial)).await?))
+    }
+
+    /// An agent presents its token.
+    async fn introduced(&self, start: Start) -> anyhow::Result<Client> {
+        let place = self.place()?;
+        let client = self.reach(&place, start).await?;
+        let hello = hello(&place);
+        if hello.token.is_some() {
+            client.call::<method::DaemonHello>(hello).await?;
         }
-        self.introduce(&client, &place).await?;
         Ok(client)
     }
 
-    /// An agent presents its token, to the daemon that gave it and to no other.
-    async fn introduce(&self, client: &Client, place: &Place) -> anyhow::Result<()> {
-        let own = place::socket_from_env(&|name| std::env::var_os(name));
-        let Some(token) =
-            std::env::var("CCAGENT_TOKEN").ok().filter(|_| own == Ok(Some(place.socket.clone())))
-        else {
-            return Ok(());
-        };
-        let hello = DaemonHelloParams {
-            protocol_version: version::PROTOCOL,
-            client: client_info(),
-            token: Some(token),
-            session_id: None,
-        };
-        client.call::<method::DaemonHello>(hello).await?;
-        Ok(())
+    async fn reach(&self, place: &Place, start: Start) -> Result<Client, Error> {
+        if start == Start::Never || self.global.no_start {
+            return Client::connect(&place.socket).await;
+        }
+        let (client, started) = start::connect_or_start(place).await?;
+        if started {
+            self.detail(&format!("started a daemon at {}", place.socket.display()));
+        }
+        Ok(client)
     }
 
     /// A line for the eye.
@@ -179,6 +205,13 @@ impl App {
             Err(Stop::new(Exit::FAILED, "nothing was done").into())
         }
     }
+}
+
+/// What a daemon is greeted with: by an agent with its token, if that daemon gave it and no other.
+fn hello(place: &Place) -> DaemonHelloParams {
+    let own = place::socket_from_env(&|name| std::env::var_os(name));
+    let token = std::env::var("CCAGENT_TOKEN").ok().filter(|_| own == Ok(Some(place.socket.clone())));
+    DaemonHelloParams { protocol_version: version::PROTOCOL, client: client_info(), token, session_id: None }
 }
 
 /// Who this program is.

@@ -52,6 +52,12 @@ pub enum Error {
     /// The connection ended before the answer came.
     #[error("the daemon closed the connection")]
     Closed,
+    /// The daemon ended, and no other came in time.
+    #[error("the daemon went away and did not come back within {}; agents go on without it", humantime::format_duration(*waited))]
+    Gone {
+        /// How long it was waited for.
+        waited: std::time::Duration,
+    },
     /// A daemon was started and did not come up.
     #[error("the daemon did not start: {reason}")]
     Start {

@@ -81,7 +81,9 @@ fn of_client(error: &Error) -> Exit {
     match error {
         Error::Rpc(error) => of_rpc(error),
         Error::NotRunning { .. } => Exit::NOT_FOUND,
-        Error::Unreachable { .. } | Error::Closed | Error::Start { .. } => Exit::UNREACHABLE,
+        Error::Unreachable { .. } | Error::Closed | Error::Gone { .. } | Error::Start { .. } => {
+            Exit::UNREACHABLE
+        }
         Error::Place(_) => Exit::USAGE,
         Error::Unexpected(_) => Exit::FAILED,
     }
@@ -256,6 +258,8 @@ mod tests {
         assert_eq!(of(&anyhow::Error::from(not_running).context("while")), Exit::NOT_FOUND);
         assert_eq!(of(&unreachable.into()), Exit::UNREACHABLE);
         assert_eq!(of(&Error::Closed.into()), Exit::UNREACHABLE);
+        let gone = Error::Gone { waited: std::time::Duration::from_secs(1) };
+        assert_eq!(of(&gone.into()), Exit::UNREACHABLE);
     }
 
     /// cli.md: a foreground run gives the child's own code, 128 and the signal for a signal.

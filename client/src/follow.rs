@@ -1,12 +1,14 @@
 //! A task's output from a byte on to its end, whatever happens to the subscription on the way.
 //!
-//! A reader that was too slow, and a subscription that the daemon ended, both begin again at the byte where they stood.
+//! A reader that was too slow, a subscription that the daemon ended, and one whose daemon ended, all begin again at the
+//! byte where they stood.
 
 use std::sync::Arc;
 
 use base64::Engine;
+use ccagent_client::lasting::Life;
 use ccagent_client::subscription::Ended;
-use ccagent_client::{Client, Error, Subscription};
+use ccagent_client::{Error, Lasting, Subscription};
 use ccagent_proto::task::{OutputItem, TaskFollow, TaskFollowParams};
 
 /// Where to begin.
@@ -21,28 +23,24 @@ pub(crate) enum From {
 /// Output that is followed.
 #[derive(Debug)]
 pub(crate) struct Follow {
-    client: Arc<Client>,
-    task: String,
+    line: Arc<Lasting>,
+    life: Arc<Life>,
     items: Subscription<OutputItem>,
-    next: Option<u64>,
+    /// Where to go on.
+    params: TaskFollowParams,
     ended: bool,
 }
 
 impl Follow {
     /// Begins to follow.
-    pub(crate) async fn begin(client: Arc<Client>, task: &str, from: From) -> Result<Self, Error> {
+    pub(crate) async fn begin(line: Arc<Lasting>, task: &str, from: From) -> Result<Self, Error> {
         let (offset, tail_lines) = match from {
             From::Byte(offset) => (Some(offset), None),
             From::Tail(lines) => (None, Some(lines)),
         };
         let params = TaskFollowParams { task_id: task.to_owned(), offset, tail_lines };
-        Ok(Self {
-            items: client.subscribe::<TaskFollow>(params).await?,
-            client,
-            task: task.to_owned(),
-            next: offset,
-            ended: false,
-        })
+        let (life, items) = line.subscribe::<TaskFollow>(|_| params.clone()).await?;
+        Ok(Self { line, life, items, params, ended: false })
     }
 
     /// The next piece; `None` after the last one.
@@ -54,17 +52,18 @@ impl Follow {
         loop {
             if let Some(item) = self.items.next().await {
                 let item = item?;
-                self.next = Some(item.next_offset);
+                (self.params.offset, self.params.tail_lines) = (Some(item.next_offset), None);
                 self.ended = item.done == Some(true);
                 return Ok(Some(item));
             }
             let lagged = self.items.ended() == Ended::Lagged;
-            if !self.client.is_connected() || (!lagged && empty_rounds > 0) {
-                return Err(Error::Closed);
+            if self.life.client.is_connected() {
+                if !lagged && empty_rounds > 0 {
+                    return Err(Error::Closed);
+                }
+                empty_rounds += 1;
             }
-            empty_rounds += 1;
-            let params = TaskFollowParams { task_id: self.task.clone(), offset: self.next, tail_lines: None };
-            self.items = self.client.subscribe::<TaskFollow>(params).await?;
+            (self.life, self.items) = self.line.subscribe::<TaskFollow>(|_| self.params.clone()).await?;
         }
     }
 }

@@ -10,14 +10,14 @@
 //! ```
 //!
 //! Keys are read by one future and sent by another: a task that doesn't read what is typed can't keep the detach key
-//! from being heard.
+//! from being heard. A daemon that is started again is no ending.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
-use ccagent_client::{Client, Error};
+use ccagent_client::{Error, Lasting};
 use ccagent_proto::Kind;
 use ccagent_proto::method::{TaskResize, TaskStop, TaskWrite};
 use ccagent_proto::task::{OutputItem, OutputSource, TaskResizeParams, TaskStopParams, TaskWriteParams};
@@ -82,20 +82,20 @@ pub(crate) enum Ending {
 }
 
 /// Connects this terminal to a task until one of the endings.
-pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyhow::Result<Ending> {
+pub(crate) async fn run(app: &App, line: &Arc<Lasting>, wiring: Wiring) -> anyhow::Result<Ending> {
     let mode = wiring.keys().map(Mode::enter).transpose()?.flatten();
     let detach_key = mode.is_some().then_some(wiring.detach_key);
     let mut signals = Signals::new()?;
-    let follow = Follow::begin(client.clone(), &wiring.task, wiring.from).await?;
+    let follow = Follow::begin(line.clone(), &wiring.task, wiring.from).await?;
     let mut output = tokio::spawn(show(follow));
     let (queue, queued) = mpsc::channel(QUEUE);
     let typed = read(queue, wiring.task.clone(), detach_key, wiring.stake);
     let mut typing = wiring.stdin || detach_key.is_some();
     let mut input = tokio::spawn(async move { if typing { typed.await } else { Ok(Typed::End) } });
     let mut sending = wiring.stdin;
-    let mut sent = tokio::spawn(send(client.clone(), queued, wiring.probe()));
+    let mut sent = tokio::spawn(send(line.clone(), queued, wiring.probe()));
     if wiring.pty {
-        resize(client, &wiring.task).await;
+        resize(line, &wiring.task);
     }
     let mut signalled = None;
     loop {
@@ -126,12 +126,12 @@ pub(crate) async fn run(app: &App, client: &Arc<Client>, wiring: Wiring) -> anyh
                 }
             }
             received = signals.next() => match received {
-                Received::Resized if wiring.pty => resize(client, &wiring.task).await,
+                Received::Resized if wiring.pty => resize(line, &wiring.task),
                 Received::Resized => {}
                 Received::End(exit) if wiring.stake == Stake::Guest => return Ok(Ending::Signalled(exit)),
                 Received::End(exit) => match signalled.replace(exit) {
-                    None => end(app, client, &wiring.task, false),
-                    Some(_) if signals.count < 3 => end(app, client, &wiring.task, true),
+                    None => end(app, line, &wiring.task, false),
+                    Some(_) if signals.count < 3 => end(app, line, &wiring.task, true),
                     Some(_) => return Ok(Ending::Signalled(exit)),
                 },
             },
@@ -168,23 +168,25 @@ impl Wiring {
 }
 
 /// Asks a task to end, or kills it, without waiting for the answer: its output says when it is over.
-fn end(app: &App, client: &Arc<Client>, task: &str, force: bool) {
+fn end(app: &App, line: &Arc<Lasting>, task: &str, force: bool) {
     app.note(if force { "\rkilling it" } else { "\rstopping it; once more kills it" });
-    let client = client.clone();
+    let line = line.clone();
     let params = TaskStopParams {
         task_id: task.to_owned(),
         force: force.then_some(true),
         reason: Some("interrupted at the terminal".into()),
         ..TaskStopParams::default()
     };
-    tokio::spawn(async move { client.call::<TaskStop>(params).await });
+    tokio::spawn(async move { line.call::<TaskStop>(params).await });
 }
 
-/// Tells the task's terminal how large this one is; a task without a terminal refuses, which is all right.
-async fn resize(client: &Client, task: &str) {
+/// Tells the task's terminal how large this one is, without waiting for the answer; a task without a terminal refuses,
+/// which is all right.
+fn resize(line: &Arc<Lasting>, task: &str) {
     if let Some((cols, rows)) = terminal::size() {
+        let line = line.clone();
         let params = TaskResizeParams { task_id: task.to_owned(), cols, rows };
-        client.call::<TaskResize>(params).await.ok();
+        tokio::spawn(async move { line.call::<TaskResize>(params).await });
     }
 }
 
@@ -259,17 +261,23 @@ async fn read(
     }
 }
 
-/// Sends what was read, in its order, until the first that is refused.
+/// Sends what was read, in its order, until the first that is refused, or of which nobody can say whether it arrived: a
+/// daemon may have ended with it. Nothing is sent twice.
 async fn send(
-    client: Arc<Client>,
+    line: Arc<Lasting>,
     mut queued: mpsc::Receiver<TaskWriteParams>,
     probe: Option<TaskWriteParams>,
 ) -> Result<(), Error> {
     if let Some(probe) = probe {
-        client.call::<TaskWrite>(probe).await?;
+        line.call::<TaskWrite>(probe).await?;
     }
     while let Some(params) = queued.recv().await {
-        client.call::<TaskWrite>(params).await?;
+        let mut life = line.life().await;
+        if !life.client.is_connected() {
+            line.renew(&life).await?;
+            life = line.life().await;
+        }
+        life.client.call::<TaskWrite>(params).await?;
     }
     Ok(())
 }
@@ -341,9 +349,9 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the connection is what failed.
-pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<Error>(), Some(Error::Closed))
+/// Whether the daemon is what failed.
+pub(crate) fn is_gone(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<Error>(), Some(Error::Closed | Error::Gone { .. }))
 }
 
 #[cfg(test)]

@@ -111,7 +111,8 @@ pub async fn serve(
     };
     let reloading = facts.clone();
     shutdown::on_signal(stop.clone(), move || reload(reloading.clone()))?;
-    let serving = edge(&facts, listener)?;
+    let over = CancellationToken::new();
+    let serving = edge(&facts, listener, over.clone())?;
     tokio::spawn(observed("the keeping of the house", keep_house(facts)));
     ready.say()?;
     // Behind the first answers: with many tasks it takes a while.
@@ -129,6 +130,9 @@ pub async fn serve(
     };
     ready::stopping();
     stop.cancel();
+    // Gone before the first connection is: who waits on for the next daemon sees that this one was meant to end.
+    drop(bound);
+    over.cancel();
     tracker.close();
     drop(tokio::time::timeout(DRAIN, tracker.wait()).await);
     handle.close().await;
@@ -167,7 +171,11 @@ fn shim() -> anyhow::Result<PathBuf> {
 }
 
 /// Starts to serve the socket.
-fn edge(facts: &Facts, listener: UnixListener) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+fn edge(
+    facts: &Facts,
+    listener: UnixListener,
+    over: CancellationToken,
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let limits = facts.edge_limits();
@@ -184,7 +192,7 @@ fn edge(facts: &Facts, listener: UnixListener) -> anyhow::Result<tokio::task::Jo
         limits,
         rpc::peer::Shims::new(shim()?, Arc::new(move |pid| runner.task_of_shim(pid))),
         Arc::new(gone),
-        (facts.stop.clone(), facts.tracker.clone()),
+        (over, facts.tracker.clone()),
     );
     drop(connections.set(edge.clone()));
     Ok(tokio::spawn(edge.serve(listener)))

@@ -1,11 +1,9 @@
 //! `attach`: this terminal on a running agent, as its keyboard and screen, or only to watch.
 
-use std::sync::Arc;
-
 use ccagent_proto::method::{TaskGet, TaskResize, TaskWait};
 use ccagent_proto::task::{TaskGetParams, TaskResizeParams, TaskWaitParams};
 
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::{self, Exit, Stop};
 use crate::follow::From;
 use crate::interactive::{self, DETACH_KEY, Ending, Stake, Wiring};
@@ -27,8 +25,8 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
-    let client = Arc::new(app.connect().await?);
-    let task = client.call::<TaskGet>(TaskGetParams { task_id: args.id }).await?;
+    let line = app.connect_lasting(Start::Never).await?;
+    let task = line.call::<TaskGet>(TaskGetParams { task_id: args.id }).await?;
     if task.status.is_done() {
         let message = format!(
             "{} is {}; read its output with: ccagentctl logs {}",
@@ -42,7 +40,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     let (cols, rows) = terminal::size().unwrap_or((80, 24));
     let size = TaskResizeParams { task_id: id.clone(), cols, rows };
     // Only a task with a terminal takes a size.
-    let pty = !args.read_only && client.call::<TaskResize>(size).await.is_ok();
+    let pty = !args.read_only && line.call::<TaskResize>(size).await.is_ok();
     app.note(&banner(&render::task::called(&task), args.read_only, pty, args.detach_key));
     let wiring = Wiring {
         task: id.clone(),
@@ -52,7 +50,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
         detach_key: args.detach_key,
         stake: Stake::Guest,
     };
-    match interactive::run(app, &client, wiring).await? {
+    match interactive::run(app, &line, wiring).await? {
         Ending::Detached => {
             app.note("\nleft running");
             Ok(Exit::OK)
@@ -61,7 +59,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
         Ending::OutputGone => Ok(Exit::OK),
         Ending::Done(_) => {
             let params = TaskWaitParams { task_ids: vec![id], ..TaskWaitParams::default() };
-            let done = client.call::<TaskWait>(params).await?;
+            let done = line.call::<TaskWait>(params).await?;
             Ok(done.tasks.first().map_or(Exit::OK, exit::of_run))
         }
     }

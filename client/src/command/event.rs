@@ -6,7 +6,7 @@ use ccagent_proto::event::{
 };
 use ccagent_proto::method::EventReplay;
 
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::Exit;
 use crate::render;
 
@@ -31,11 +31,10 @@ fn topic(text: &str) -> Result<Topic, String> {
 }
 
 pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
-    let client = app.connect().await?;
     if args.follow {
-        follow(app, &client, args).await?;
+        follow(app, args).await?;
     } else {
-        replay(app, &client, args).await?;
+        replay(app, &app.connect().await?, args).await?;
     }
     Ok(Exit::OK)
 }
@@ -56,25 +55,33 @@ async fn replay(app: &App, client: &Client, args: Args) -> anyhow::Result<()> {
     }
 }
 
-async fn follow(app: &App, client: &Client, args: Args) -> anyhow::Result<()> {
+async fn follow(app: &App, args: Args) -> anyhow::Result<()> {
+    let line = app.connect_lasting(Start::Never).await?;
     let mut params = EventSubscribeParams {
         topics: Some(args.topic).filter(|topics| !topics.is_empty()),
         filter: None,
         since_seq: args.since,
     };
+    let mut epoch = line.life().await.epoch.clone();
     loop {
-        let mut items = client.subscribe::<EventSubscribe>(params.clone()).await?;
+        // Another life of the daemon has numbers of its own: all of them are new.
+        let followed = line.subscribe::<EventSubscribe>(|life| EventSubscribeParams {
+            since_seq: if life.epoch == epoch { params.since_seq } else { Some(0) },
+            ..params.clone()
+        });
+        let (life, mut items) = followed.await?;
+        if life.epoch != epoch {
+            params.since_seq = Some(0);
+            epoch.clone_from(&life.epoch);
+        }
         while let Some(item) = items.next().await {
             let item = item?;
             app.out.item(&item, render::event::item)?;
             match &item {
                 EventItem::Event(event) => params.since_seq = Some(event.seq),
-                EventItem::Marker(Marker::Snapshot { .. }) => {}
+                EventItem::Marker(Marker::Snapshot { seq, .. }) => drop(params.since_seq.get_or_insert(*seq)),
                 EventItem::Marker(Marker::Lagged { .. }) => break,
             }
-        }
-        if !client.is_connected() {
-            return Err(ccagent_client::Error::Closed.into());
         }
     }
 }

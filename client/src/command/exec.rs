@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ccagent_client::{Client, Error};
+use ccagent_client::{Error, Lasting};
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::method::{
-    AgentSpawn, NotificationAck, NotificationList, TaskForeground, TaskGet, TaskStop,
+    AgentSpawn, NotificationAck, NotificationList, TaskForeground, TaskGet, TaskStop, TaskWait,
 };
 use ccagent_proto::notification::{NotificationAckParams, NotificationListParams};
-use ccagent_proto::task::{Stdin, Task, TaskForegroundParams, TaskGetParams, TaskStatus, TaskStopParams};
+use ccagent_proto::task::{
+    Stdin, Task, TaskForegroundParams, TaskGetParams, TaskStatus, TaskStopParams, TaskWaitParams,
+};
 use ccagent_proto::{Kind, TaskId};
 
 use super::session;
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::{self, Exit, Stop};
 use crate::follow::From;
 use crate::interactive::{self, DETACH_KEY, Ending, Stake, Wiring};
@@ -84,9 +86,9 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
         return Err(Stop::new(Exit::USAGE, message).into());
     }
     let mut params = params(app, args)?;
-    let client = Arc::new(app.connect_or_start().await?);
-    params.session_id = session::find(&client, params.session_id).await?;
-    let task = spawn(&client, params).await?;
+    let line = app.connect_lasting(Start::WhereNone).await?;
+    params.session_id = session::find(&line.life().await.client, params.session_id).await?;
+    let task = spawn(&line, params).await?;
     if detach {
         announce(app, &task)?;
         return Ok(Exit::OK);
@@ -103,44 +105,63 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
         detach_key: DETACH_KEY,
         stake: Stake::Owner,
     };
-    let end = tokio::spawn(end_of(client.clone(), task.id));
-    let ending = interactive::run(app, &client, wiring).await;
-    if ending.as_ref().is_err_and(interactive::is_closed) {
+    let end = tokio::spawn(end_of(line.clone(), task.id));
+    let ending = interactive::run(app, &line, wiring).await;
+    if ending.as_ref().is_err_and(interactive::is_gone) {
         app.note(&format!("the agent goes on; see it again with: ccagentctl attach {}", task.id));
     }
     match ending? {
         Ending::Done(signal) => Ok(outcome(app, &end.await??, signal)),
-        other => leave(app, &client, &task, other).await,
+        other => leave(app, &line, &task, other).await,
     }
 }
 
 /// Spawns it. A program that could not be started is told of here, and its notice is taken.
-async fn spawn(client: &Arc<Client>, params: AgentSpawnParams) -> Result<Task, Error> {
-    let refused = match client.call::<AgentSpawn>(params).await {
+async fn spawn(line: &Arc<Lasting>, params: AgentSpawnParams) -> Result<Task, Error> {
+    let refused = match line.call::<AgentSpawn>(params).await {
         Ok(spawned) => return Ok(spawned.task),
         Err(error) => error,
     };
     let failed = refused.rpc().filter(|error| error.kind == Some(Kind::StartFailed));
     let id = failed.and_then(|error| error.data.get("taskId")?.as_str()?.parse().ok());
     if let Some(id) = id {
-        end_of(client.clone(), id).await?;
+        end_of(line.clone(), id).await?;
     }
     Err(refused)
 }
 
 /// Waits in the foreground: the end is told here, and nobody has to be told of it again. A run that had ended before
-/// left a notice, which is taken.
-async fn end_of(client: Arc<Client>, id: TaskId) -> Result<Task, Error> {
-    let params = TaskForegroundParams { task_id: id.to_string(), timeout_ms: None };
-    let waited = client.call::<TaskForeground>(params).await;
-    if let Ok(answer) = waited {
-        return Ok(answer.task);
+/// left a notice, which is taken; one that somebody moved to the background keeps its own.
+async fn end_of(line: Arc<Lasting>, id: TaskId) -> Result<Task, Error> {
+    let get = TaskGetParams { task_id: id.to_string() };
+    loop {
+        let life = line.life().await;
+        let params = TaskForegroundParams { task_id: id.to_string(), timeout_ms: None };
+        match life.client.call::<TaskForeground>(params).await {
+            Ok(answer) if answer.task.status.is_done() => return Ok(answer.task),
+            // A daemon that ends leaves the task to the next one, and answers nothing more than that.
+            Ok(_) => match life.client.call::<TaskGet>(get.clone()).await {
+                Err(Error::Closed) => {}
+                Err(error) => return Err(error),
+                Ok(_) => return done(&line, id).await,
+            },
+            Err(Error::Closed) => {}
+            Err(_) => break,
+        }
+        line.renew(&life).await?;
     }
-    let notices = client.call::<NotificationList>(NotificationListParams::default()).await?.notifications;
+    let notices = line.call::<NotificationList>(NotificationListParams::default()).await?.notifications;
     let ids: Vec<_> =
         notices.into_iter().filter(|notice| notice.task_id == id).map(|notice| notice.id).collect();
-    client.call::<NotificationAck>(NotificationAckParams { ids }).await?;
-    client.call::<TaskGet>(TaskGetParams { task_id: id.to_string() }).await
+    line.call::<NotificationAck>(NotificationAckParams { ids }).await?;
+    line.call::<TaskGet>(get).await
+}
+
+/// The task once it is done, wherever it runs.
+async fn done(line: &Lasting, id: TaskId) -> Result<Task, Error> {
+    let params = TaskWaitParams { task_ids: vec![id.to_string()], ..TaskWaitParams::default() };
+    let waited = line.call::<TaskWait>(params).await?;
+    waited.tasks.into_iter().next().ok_or_else(|| Error::Unexpected("no task".to_owned()))
 }
 
 fn params(app: &App, args: Args) -> anyhow::Result<AgentSpawnParams> {
@@ -175,8 +196,16 @@ fn params(app: &App, args: Args) -> anyhow::Result<AgentSpawnParams> {
         max_memory_bytes: args.max_memory,
         max_output_bytes: args.max_output,
         after: some(args.after, Vec::is_empty),
+        // Asked again at the next daemon it is the same spawn.
+        idempotency_key: Some(key()),
         ..AgentSpawnParams::default()
     })
+}
+
+/// A key that no other spawn has.
+fn key() -> String {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    format!("ccagentctl-{}-{}", std::process::id(), now.as_nanos())
 }
 
 /// What is empty stays away from the wire.
@@ -202,7 +231,7 @@ fn outcome(app: &App, task: &Task, signal: Option<Exit>) -> Exit {
 }
 
 /// The exit code where this terminal left before the end.
-async fn leave(app: &App, client: &Client, task: &Task, ending: Ending) -> anyhow::Result<Exit> {
+async fn leave(app: &App, line: &Lasting, task: &Task, ending: Ending) -> anyhow::Result<Exit> {
     match ending {
         Ending::Detached => {
             app.note(&format!("\nleft running; come back with: ccagentctl attach {}", task.id));
@@ -214,7 +243,7 @@ async fn leave(app: &App, client: &Client, task: &Task, ending: Ending) -> anyho
                 reason: Some("its output has no reader".into()),
                 ..TaskStopParams::default()
             };
-            client.call::<TaskStop>(params).await.ok();
+            line.call::<TaskStop>(params).await.ok();
             Ok(Exit::BROKEN_PIPE)
         }
         Ending::Signalled(exit) => Ok(exit),

@@ -2,14 +2,14 @@
 
 use std::io::IsTerminal;
 
-use ccagent_client::Client;
+use ccagent_client::{Client, Error, Lasting};
 use ccagent_proto::event::{EventFilter, EventItem, EventSubscribe, EventSubscribeParams, Marker, Topic};
 use ccagent_proto::method::TaskList;
 use ccagent_proto::task::{Task, TaskListParams, TaskListResult, TaskStatus};
 use clap::ValueEnum;
 use futures_util::FutureExt;
 
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::Exit;
 use crate::{output, render};
 
@@ -68,13 +68,14 @@ impl From<State> for TaskStatus {
 }
 
 pub(super) async fn run(app: &App, mut args: Args) -> anyhow::Result<Exit> {
-    let client = app.connect().await?;
+    let line = app.connect_lasting(Start::Never).await?;
+    let client = &line.life().await.client;
     let named = args.session.as_deref().map(Into::into);
-    args.session = super::session::find(&client, named).await?.map(|id| id.to_string());
+    args.session = super::session::find(client, named).await?.map(|id| id.to_string());
     if args.watch {
-        return watch(app, &client, &args).await;
+        return watch(app, &line, &args).await;
     }
-    show(app, &all_pages(&client, params(&args)).await?, &args)?;
+    show(app, &all_pages(client, params(&args)).await?, &args)?;
     Ok(Exit::OK)
 }
 
@@ -91,7 +92,7 @@ fn params(args: &Args) -> TaskListParams {
 }
 
 /// Every page of a list.
-pub(super) async fn all_pages(client: &Client, mut params: TaskListParams) -> anyhow::Result<TaskListResult> {
+pub(super) async fn all_pages(client: &Client, mut params: TaskListParams) -> Result<TaskListResult, Error> {
     let mut whole = TaskListResult::default();
     loop {
         let page = client.call::<TaskList>(params.clone()).await?;
@@ -121,7 +122,7 @@ fn show(app: &App, found: &TaskListResult, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Shows the list again at every change that an event tells of.
-async fn watch(app: &App, client: &Client, args: &Args) -> anyhow::Result<Exit> {
+async fn watch(app: &App, line: &Lasting, args: &Args) -> anyhow::Result<Exit> {
     let params = EventSubscribeParams {
         topics: Some(vec![Topic::Task]),
         filter: args.team.clone().map(|team| EventFilter { team_name: Some(team), ..EventFilter::default() }),
@@ -129,7 +130,7 @@ async fn watch(app: &App, client: &Client, args: &Args) -> anyhow::Result<Exit> 
     };
     let live = app.out.is_text() && std::io::stdout().is_terminal();
     loop {
-        let mut events = client.subscribe::<EventSubscribe>(params.clone()).await?;
+        let (life, mut events) = line.subscribe::<EventSubscribe>(|_| params.clone()).await?;
         while let Some(item) = events.next().await {
             if let EventItem::Marker(Marker::Lagged { .. }) = item? {
                 break;
@@ -138,14 +139,14 @@ async fn watch(app: &App, client: &Client, args: &Args) -> anyhow::Result<Exit> 
             while let Some(Some(more)) = events.next().now_or_never() {
                 more?;
             }
-            let found = all_pages(client, self::params(args)).await?;
+            let found = match all_pages(&life.client, self::params(args)).await {
+                Err(Error::Closed) => break,
+                found => found?,
+            };
             if live {
                 output::write("\x1b[H\x1b[2J\x1b[3J")?;
             }
             show(app, &found, args)?;
-        }
-        if !client.is_connected() {
-            return Err(ccagent_client::Error::Closed.into());
         }
     }
 }

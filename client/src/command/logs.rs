@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use ccagent_client::Client;
+use ccagent_client::Lasting;
 use ccagent_proto::method::{TaskEvents, TaskGet, TaskOutput};
-use ccagent_proto::task::{OutputSource, OutputStream, TaskEventsParams, TaskGetParams, TaskOutputParams};
+use ccagent_proto::task::{
+    OutputSource, OutputStream, Task, TaskEventsParams, TaskGetParams, TaskOutputParams,
+};
 use clap::ValueEnum;
 use tokio::io::AsyncWriteExt;
 
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::Exit;
 use crate::follow::{self, Follow, From};
 use crate::{output, value};
@@ -40,10 +42,13 @@ enum Stream {
     Events,
 }
 
-pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
-    let client = Arc::new(app.connect().await?);
+pub(super) async fn run(app: &App, mut args: Args) -> anyhow::Result<Exit> {
+    let line = app.connect_lasting(Start::Never).await?;
+    let task = line.call::<TaskGet>(TaskGetParams { task_id: args.id }).await?;
+    // Its name may soon be another agent's.
+    args.id = task.id.to_string();
     match args.stream {
-        Some(Stream::Events) => events(&client, &args).await?,
+        Some(Stream::Events) => events(&line, &args).await?,
         stream => {
             let wanted = match stream {
                 Some(Stream::Out) => Some(OutputStream::Out),
@@ -54,18 +59,18 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
             let from = match args.lines {
                 Some(lines) if simple => From::Tail(lines),
                 None if simple => From::Byte(0),
-                Some(_) | None => From::Byte(past(&client, &args, wanted).await?),
+                Some(_) | None => From::Byte(past(&line, &args, wanted, written(&task)).await?),
             };
             if args.follow {
-                on(client, &args.id, from, wanted).await?;
+                on(line, &args.id, from, wanted).await?;
             }
         }
     }
     Ok(Exit::OK)
 }
 
-/// Prints what is there, and gives the byte after it.
-async fn past(client: &Client, args: &Args, stream: Option<OutputStream>) -> anyhow::Result<u64> {
+/// Prints what is there up to an end, and gives the byte after it.
+async fn past(line: &Lasting, args: &Args, stream: Option<OutputStream>, end: u64) -> anyhow::Result<u64> {
     let mut params = TaskOutputParams {
         task_id: args.id.clone(),
         offset: (args.lines.is_none() && args.since.is_none()).then_some(0),
@@ -74,10 +79,9 @@ async fn past(client: &Client, args: &Args, stream: Option<OutputStream>) -> any
         stream,
         ..TaskOutputParams::default()
     };
-    let end = written(client, &args.id).await?;
     let mut stdout = tokio::io::stdout();
     loop {
-        let piece = client.call::<TaskOutput>(params.clone()).await?;
+        let piece = line.call::<TaskOutput>(params.clone()).await?;
         let done = Some(piece.next_offset) == params.offset || piece.next_offset >= end;
         let bytes = follow::bytes(piece.text, piece.base64)?;
         stdout.write_all(&bytes).await?;
@@ -92,16 +96,14 @@ async fn past(client: &Client, args: &Args, stream: Option<OutputStream>) -> any
 }
 
 /// How much there is right now, so that a task that writes faster than it is read is printed to an end all the same.
-async fn written(client: &Client, id: &str) -> anyhow::Result<u64> {
-    let params = TaskGetParams { task_id: id.to_owned() };
-    let task = client.call::<TaskGet>(params).await?;
+fn written(task: &Task) -> u64 {
     let on_disk = std::fs::metadata(&task.output_file).map_or(0, |file| file.len());
-    Ok(task.output_bytes.max(on_disk))
+    task.output_bytes.max(on_disk)
 }
 
 /// Prints what comes.
-async fn on(client: Arc<Client>, id: &str, from: From, wanted: Option<OutputStream>) -> anyhow::Result<()> {
-    let mut follow = Follow::begin(client, id, from).await?;
+async fn on(line: Arc<Lasting>, id: &str, from: From, wanted: Option<OutputStream>) -> anyhow::Result<()> {
+    let mut follow = Follow::begin(line, id, from).await?;
     let mut stdout = tokio::io::stdout();
     while let Some(item) = follow.next().await? {
         let fits = match (wanted, item.stream) {
@@ -117,11 +119,11 @@ async fn on(client: Arc<Client>, id: &str, from: From, wanted: Option<OutputStre
 }
 
 /// Prints the rows of the agent's events file, one JSON text a line.
-async fn events(client: &Client, args: &Args) -> anyhow::Result<()> {
+async fn events(line: &Lasting, args: &Args) -> anyhow::Result<()> {
     let mut params = TaskEventsParams { task_id: args.id.clone(), ..TaskEventsParams::default() };
     let mut rows = Vec::new();
     loop {
-        let page = client.call::<TaskEvents>(params.clone()).await?;
+        let page = line.call::<TaskEvents>(params.clone()).await?;
         rows.extend(page.events);
         params.cursor = page.next_cursor;
         if params.cursor.is_none() {

@@ -1,13 +1,16 @@
 //! `notify`: notices of agents that ended, listed, acknowledged, or printed as they come.
 
+use std::collections::BTreeSet;
+
 use ccagent_client::Client;
-use ccagent_proto::NotificationId;
 use ccagent_proto::method::{NotificationAck, NotificationList, NotificationNext};
 use ccagent_proto::notification::{
     NotificationAckParams, NotificationListParams, NotificationListResult, NotificationNextParams,
 };
+use ccagent_proto::{NotificationId, SessionId};
 
-use crate::app::App;
+use super::session;
+use crate::app::{App, Start};
 use crate::exit::Exit;
 use crate::render;
 
@@ -26,7 +29,7 @@ pub(super) enum Command {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SessionArgs {
-    /// The session that they are for
+    /// The session that they are for: an id, a unique prefix of one, or its name
     #[arg(long)]
     session: Option<String>,
 }
@@ -53,18 +56,18 @@ pub(super) struct WatchArgs {
 }
 
 pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
-    let client = app.connect().await?;
     match command {
         Command::Ls(args) => {
-            let found = all_pages(&client, &args).await?;
+            let found = all_pages(&app.connect().await?, args).await?;
             app.out.list(&found, &found.notifications, render::mail::notices)?;
             if found.notifications.is_empty() && app.out.is_text() {
                 app.note("no notifications");
             }
         }
         Command::Ack(args) => {
+            let client = app.connect().await?;
             let ids = if args.all {
-                let found = all_pages(&client, &args.session).await?;
+                let found = all_pages(&client, args.session).await?;
                 found.notifications.iter().map(|notification| notification.id).collect()
             } else {
                 args.ids
@@ -72,17 +75,21 @@ pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
             let acked = client.call::<NotificationAck>(NotificationAckParams { ids }).await?;
             app.out.one(&acked, |acked| format!("{} acknowledged", acked.acked))?;
         }
-        Command::Watch(args) => watch(app, &client, args).await?,
+        Command::Watch(args) => watch(app, args).await?,
     }
     Ok(Exit::OK)
 }
 
-async fn all_pages(client: &Client, args: &SessionArgs) -> anyhow::Result<NotificationListResult> {
+impl SessionArgs {
+    async fn find(self, client: &Client) -> anyhow::Result<Option<SessionId>> {
+        session::find(client, self.session.as_deref().map(Into::into)).await
+    }
+}
+
+async fn all_pages(client: &Client, args: SessionArgs) -> anyhow::Result<NotificationListResult> {
     let mut whole = NotificationListResult::default();
-    let mut params = NotificationListParams {
-        session_id: args.session.as_deref().map(Into::into),
-        ..NotificationListParams::default()
-    };
+    let session_id = args.find(client).await?;
+    let mut params = NotificationListParams { session_id, ..NotificationListParams::default() };
     loop {
         let page = client.call::<NotificationList>(params.clone()).await?;
         whole.notifications.extend(page.notifications);
@@ -93,20 +100,23 @@ async fn all_pages(client: &Client, args: &SessionArgs) -> anyhow::Result<Notifi
     }
 }
 
-async fn watch(app: &App, client: &Client, args: WatchArgs) -> anyhow::Result<()> {
-    let params = NotificationNextParams {
-        session_id: args.session.session.as_deref().map(Into::into),
-        wait_ms: Some(LONGEST_CALL_MS),
-        max: None,
-    };
+async fn watch(app: &App, args: WatchArgs) -> anyhow::Result<()> {
+    let line = app.connect_lasting(Start::Never).await?;
+    let session_id = args.session.find(&line.life().await.client).await?;
+    let params = NotificationNextParams { session_id, wait_ms: Some(LONGEST_CALL_MS), max: None };
+    // What was printed and not acknowledged is handed out again by the next daemon, which keeps it as long.
+    let mut printed = BTreeSet::new();
     loop {
-        let found = client.call::<NotificationNext>(params.clone()).await?;
+        let found = line.call::<NotificationNext>(params.clone()).await?;
         for notification in &found.notifications {
-            app.out.item(notification, render::mail::notice)?;
+            if printed.insert(notification.id) {
+                app.out.item(notification, render::mail::notice)?;
+            }
         }
         let ids: Vec<_> = found.notifications.iter().map(|notification| notification.id).collect();
         if args.ack && !ids.is_empty() {
-            client.call::<NotificationAck>(NotificationAckParams { ids }).await?;
+            line.call::<NotificationAck>(NotificationAckParams { ids }).await?;
+            printed.clear();
         }
     }
 }

@@ -1,14 +1,15 @@
 //! `wait`: until agents are done, idle or waiting.
 
+use std::cell::OnceCell;
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ccagent_proto::method::TaskWait;
 use ccagent_proto::task::{TaskStatus, TaskWaitParams, WaitFor, WaitMode};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::{self, Exit};
 use crate::{render, value};
 
@@ -41,19 +42,24 @@ enum Target {
 }
 
 pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
-    let client = app.connect().await?;
+    let line = app.connect_lasting(Start::Never).await?;
     let progress = spinner(app, &format!("waiting for {}", args.ids.join(", ")));
-    let params = TaskWaitParams {
-        task_ids: args.ids,
+    let begun = OnceCell::new();
+    let left = |limit: Duration| {
+        let now = Instant::now();
+        value::millis(limit.saturating_sub(now - *begun.get_or_init(|| now)))
+    };
+    let params = || TaskWaitParams {
+        task_ids: args.ids.clone(),
         mode: if args.any { WaitMode::Any } else { WaitMode::All },
         r#for: Some(match args.r#for {
             Target::Done => WaitFor::Done,
             Target::Idle => WaitFor::Idle,
             Target::Waiting => WaitFor::Waiting,
         }),
-        timeout_ms: app.global.timeout.map(value::millis),
+        timeout_ms: app.global.timeout.map(left),
     };
-    let waited = client.call::<TaskWait>(params).await?;
+    let waited = line.call_with::<TaskWait>(params).await?;
     progress.finish_and_clear();
     if !app.global.quiet || !app.out.is_text() {
         app.out.list(&waited, &waited.tasks, render::task::list)?;

@@ -1,6 +1,7 @@
 //! Commands that ask the daemon and print.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::fake::{self, Fake};
 
@@ -55,6 +56,36 @@ async fn a_silent_daemon_is_given_up_after_the_timeout() {
     let fake = Fake::new(|_, _, _| Vec::new());
     let output = fake.ctl(&["--timeout", "50ms", "ps"]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(124));
+}
+
+/// NT-04, CD-02: who watches prints each notice once, also where the next daemon hands it out again.
+#[tokio::test]
+async fn a_notice_is_printed_once() {
+    let mut asked = 0;
+    let fake = Fake::new(move |method, _, id| {
+        if method != "notification.next" {
+            return vec![fake::result(id, json!({}))];
+        }
+        asked += 1;
+        let notice = |number: u64| {
+            json!({
+                "id": format!("note_{number}"), "taskId": fake::TASK, "attempt": 1, "sessionId": "main",
+                "status": "completed", "summary": "done", "outputFile": "/o", "outputBytes": 0, "xml": "",
+                "createdAt": 0, "state": "delivered"
+            })
+        };
+        match asked {
+            1 => vec![fake::result(id, json!({ "notifications": [notice(1)] }))],
+            2 => vec![Value::Null],
+            3 => vec![fake::result(id, json!({ "notifications": [notice(1), notice(2)] }))],
+            _ => Vec::new(),
+        }
+    });
+    let mut child = fake.ctl(&["notify", "watch", "--format", "{{.id}}"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next_line().await.unwrap().unwrap();
+    let second = lines.next_line().await.unwrap().unwrap();
+    assert_ne!(first, second);
 }
 
 /// cli.md: what destroys refuses without `--yes` where nobody can be asked, and changes nothing before.

@@ -1,6 +1,7 @@
 //! `ccagentctl exec` and what goes with a run in the foreground.
 
 use std::process::Output;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -55,6 +56,30 @@ async fn the_foreground_gives_the_childs_streams_and_code() {
     assert_eq!(asked["cwd"].as_str(), std::env::current_dir().unwrap().to_str());
     assert!(asked.get("stdin").is_none(), "{asked}");
     assert_eq!(fake.next("task.follow").await["offset"], json!(0));
+}
+
+/// SP-23, CD-02: a spawn that a daemon left unanswered is made again under its key, and is the same one; no other spawn
+/// has that key.
+#[tokio::test]
+async fn a_spawn_that_is_repeated_is_the_same_one() {
+    let mut script = run(vec![done(0)], json!({ "status": "completed", "exit": { "code": 0 } }));
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let seen = keys.clone();
+    let fake = Fake::new(move |method, params, id| {
+        if method == "agent.spawn" {
+            seen.lock().unwrap().push(params["idempotencyKey"].as_str().unwrap().to_owned());
+            if seen.lock().unwrap().len() == 1 {
+                return vec![Value::Null];
+            }
+        }
+        script(method, params, id)
+    });
+    for _ in 0..2 {
+        assert_eq!(code(&fake.ctl(&["exec", "--", "x"]).output().await.unwrap()), Some(0));
+    }
+    let keys = keys.lock().unwrap();
+    assert_eq!(keys.len(), 3);
+    assert!(keys[0] == keys[1] && keys[1] != keys[2], "{keys:?}");
 }
 
 /// cli.md: `-d` prints the id to stdout; what goes to stderr beside it is for a terminal.

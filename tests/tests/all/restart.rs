@@ -1,11 +1,13 @@
 //! The daemon dies, agents go on: what the next one finds, adopts, ends, and never does twice.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Stdio};
 
 use ccagent_tests::process::{Process, marked};
-use ccagent_tests::{Daemon, PATIENCE};
+use ccagent_tests::{Daemon, Home, PATIENCE};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// SV-07, I9, J134, CD-02: over `kill -9` a running agent goes on, the next daemon adopts it, and no output is lost.
 #[tokio::test]
@@ -228,4 +230,143 @@ async fn agents_can_be_kept_over_an_orderly_restart() {
     assert_eq!(answer["stopped"], json!([id]));
     assert!(daemon.ended().success());
     ccagent_tests::process::assert_none(daemon.home.mark());
+}
+
+/// A client that waits, and its output line by line.
+struct Waits {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Waits {
+    fn begin(home: &Home, args: &[&str]) -> Self {
+        let mut child = home.ctl(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("a line").unwrap()
+    }
+
+    /// What else it prints, and its exit code.
+    fn end(mut self) -> (Vec<String>, Option<i32>) {
+        let rest = self.lines.by_ref().map(Result::unwrap).collect();
+        (rest, self.child.wait().unwrap().code())
+    }
+}
+
+/// Restarts a daemon beside clients that wait: one that ends as it should, again by hand; one that is killed is started
+/// by the client that may.
+async fn renew(daemon: &mut Daemon, orderly: bool) {
+    if orderly {
+        daemon.connect().await.ok("daemon.shutdown", json!({ "mode": "keepAgents" })).await;
+        assert!(daemon.ended().success());
+        daemon.restart();
+    } else {
+        daemon.crash();
+    }
+}
+
+/// Ends a daemon, whoever started it.
+async fn end(daemon: Daemon) {
+    let conn = daemon.connect().await;
+    let pid = conn.ok("daemon.status", json!({})).await["pid"].clone();
+    let process = Process::of(&pid);
+    conn.ok("daemon.shutdown", json!({ "mode": "force" })).await;
+    assert!(process.ends_within(PATIENCE));
+}
+
+/// SV-07, CD-02, CD-06: a program in the foreground, its log and waits for it go on over an orderly restart, which none of
+/// them anticipates, and over `kill -9`: no line is lost or printed twice, and the exit code is the program's.
+#[tokio::test]
+async fn clients_that_wait_for_an_agent_survive_a_restart() {
+    for orderly in [true, false] {
+        let mut daemon = Daemon::start();
+        let fifo = daemon.home.join("fifo");
+        let script = format!("mkfifo {0}; echo before; cat {0}; echo after; exit 7", fifo.display());
+        let begin = |args: &[&str]| Waits::begin(&daemon.home, args);
+        let mut exec = begin(&["exec", "--name", "worker", "--", "/bin/sh", "-c", &script]);
+        assert_eq!(exec.line(), "before");
+        let mut logs = begin(&["logs", "-f", "worker"]);
+        assert_eq!(logs.line(), "before");
+        let conn = daemon.connect().await;
+        let id = conn.task("worker").await["id"].as_str().unwrap().to_owned();
+        let waits = [begin(&["wait", "-q", &id]), begin(&["wait", "-q", &id, "--timeout", "1h"])];
+        while conn.ok("daemon.status", json!({})).await["connections"].as_u64().unwrap() < 5 {}
+        drop(conn);
+        renew(&mut daemon, orderly).await;
+        fs::write(&fifo, "between\n").unwrap();
+        let rest = || vec!["between".to_owned(), "after".to_owned()];
+        assert_eq!(exec.end(), (rest(), Some(7)), "{orderly}");
+        assert_eq!(logs.end(), (rest(), Some(0)), "{orderly}");
+        for wait in waits {
+            assert_eq!(wait.end(), (Vec::new(), Some(1)), "{orderly}");
+        }
+        // It was told in the foreground: nobody has to be told of it again.
+        let notices = daemon.connect().await.ok("notification.list", json!({})).await;
+        assert_eq!(notices["notifications"], json!([]), "{orderly}");
+        end(daemon).await;
+    }
+}
+
+/// SV-07, NT-04, I17: who watches notices and events goes on at the next daemon, and prints nothing twice.
+#[tokio::test]
+async fn clients_that_watch_survive_a_restart() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let first = conn.sh("exit 0").await;
+    conn.wait(&first).await;
+    let mut notices = Waits::begin(&daemon.home, &["notify", "watch", "--format", "{{.taskId}}"]);
+    assert_eq!(notices.line(), first);
+    let mut events = Waits::begin(&daemon.home, &["events", "-f", "--since", "0", "--json"]);
+    let mut seen = Vec::new();
+    let mut until = |events: &mut Waits, id: &str| loop {
+        let item: Value = serde_json::from_str(&events.line()).unwrap();
+        let is_event = item["type"] != "snapshot";
+        if is_event {
+            seen.push((item["epoch"].to_string(), item["seq"].as_u64().unwrap()));
+        }
+        if is_event && item["type"] == "notification.queued" && item["data"]["taskId"] == json!(id) {
+            return seen.clone();
+        }
+    };
+    until(&mut events, &first);
+    drop(conn);
+    renew(&mut daemon, true).await;
+    let conn = daemon.connect().await;
+    let second = conn.sh("exit 0").await;
+    assert_eq!(notices.line(), second);
+    let seen = until(&mut events, &second);
+    assert_eq!(seen.iter().collect::<std::collections::BTreeSet<_>>().len(), seen.len(), "{seen:?}");
+    let new: Vec<u64> = seen.iter().filter(|(epoch, _)| *epoch != seen[0].0).map(|(_, seq)| *seq).collect();
+    assert_eq!(new, (1..=new.len() as u64).collect::<Vec<_>>(), "all of the next daemon's");
+    drop((notices, events));
+    daemon.end().await;
+}
+
+/// CD-06: the socket of a daemon that was meant to end is gone before any connection is, so that who waits on for the next
+/// one doesn't start it.
+#[tokio::test]
+async fn the_socket_goes_before_the_connections() {
+    for signal in [true, false] {
+        let mut daemon = Daemon::start();
+        let (conn, other) = (daemon.connect().await, daemon.connect().await);
+        conn.ok("daemon.status", json!({})).await;
+        if signal {
+            daemon.signal(Signal::TERM);
+        } else {
+            other.ok("daemon.shutdown", json!({ "mode": "keepAgents" })).await;
+        }
+        conn.client.closed().await;
+        assert!(!daemon.home.socket.exists());
+        assert!(daemon.ended().success());
+    }
 }
