@@ -39,6 +39,9 @@ const CHUNK: usize = 32 * 1024;
 /// Chunks that wait to be sent. What is typed beyond that is lost with a bell, as a terminal does; a file waits.
 const QUEUE: usize = 64;
 
+/// How long a terminal's new size is waited for.
+pub(crate) const RESIZE_MS: u64 = 1000;
+
 /// How long what was typed before the detach key has to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -185,7 +188,7 @@ fn end(app: &App, line: &Arc<Lasting>, task: &str, force: bool) {
 fn resize(line: &Arc<Lasting>, task: &str) {
     if let Some((cols, rows)) = terminal::size() {
         let line = line.clone();
-        let params = TaskResizeParams { task_id: task.to_owned(), cols, rows };
+        let params = TaskResizeParams { task_id: task.to_owned(), cols, rows, timeout_ms: Some(RESIZE_MS) };
         tokio::spawn(async move { line.call::<TaskResize>(params).await });
     }
 }

@@ -182,15 +182,20 @@ impl Runner {
     }
 
     /// Writes to a program's input; answers when the program has all the bytes, however late it reads them. Dropped
-    /// before, it writes no more than what is on its way.
+    /// before, it writes no more than what is on its way; the counter says how much the program has for sure.
     ///
     /// # Errors
     /// `alreadyTerminal` when it closed its input or has ended; `data.written` is the bytes that it has for sure.
-    pub async fn write(&self, task: TaskId, bytes: Vec<u8>, eof: bool) -> Result<(), Error> {
+    pub async fn write(
+        &self,
+        task: TaskId,
+        (bytes, eof): (Vec<u8>, bool),
+        written: Arc<AtomicU64>,
+    ) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
         let nothing = || ended(task).with("written", 0);
         let agent = self.agent(task).ok_or_else(nothing)?;
-        agent.writes.send(Write { bytes, eof, reply }).await.map_err(|_| nothing())?;
+        agent.writes.send(Write { bytes, eof, written, reply }).await.map_err(|_| nothing())?;
         answer.await.map_err(|_| nothing())?
     }
 

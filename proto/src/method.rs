@@ -213,7 +213,7 @@ edges! { $
         "Reads a task's output, and waits for more where asked.";
     TaskWrite "task.write" task::TaskWriteParams => task::TaskWriteResult,
         "Writes to a task's standard input.";
-    TaskResize "task.resize" task::TaskResizeParams => Empty,
+    TaskResize "task.resize" task::TaskResizeParams => task::TaskResizeResult,
         "Sets the size of a task's terminal.";
     TaskEvents "task.events" task::TaskEventsParams => task::TaskEventsResult,
         "Reads a task's events file.";

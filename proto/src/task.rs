@@ -22,7 +22,7 @@ pub use hold::{TaskPruneParams, TaskPruneResult, TaskRemoveParams, TaskRetainPar
 pub use list::{TaskListParams, TaskListResult};
 pub use output::{
     OutputItem, OutputSource, OutputStream, TaskFollow, TaskFollowParams, TaskOutputParams, TaskOutputResult,
-    TaskResizeParams, TaskWriteParams, TaskWriteResult,
+    TaskResizeParams, TaskResizeResult, TaskWriteParams, TaskWriteResult,
 };
 pub use stop::{TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult};
 pub use wait::{TaskForegroundParams, TaskWaitParams, TaskWaitResult, WaitFor, WaitMode};

@@ -6,7 +6,7 @@ use ccagent_proto::task::{TaskGetParams, TaskResizeParams, TaskWaitParams};
 use crate::app::{App, Start};
 use crate::exit::{self, Exit, Stop};
 use crate::follow::From;
-use crate::interactive::{self, DETACH_KEY, Ending, Stake, Wiring};
+use crate::interactive::{self, DETACH_KEY, Ending, RESIZE_MS, Stake, Wiring};
 use crate::{render, terminal};
 
 /// Lines of earlier output that are shown first.
@@ -38,7 +38,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     }
     let id = task.id.to_string();
     let (cols, rows) = terminal::size().unwrap_or((80, 24));
-    let size = TaskResizeParams { task_id: id.clone(), cols, rows };
+    let size = TaskResizeParams { task_id: id.clone(), cols, rows, timeout_ms: Some(RESIZE_MS) };
     // Only a task with a terminal takes a size.
     let pty = !args.read_only && line.call::<TaskResize>(size).await.is_ok();
     app.note(&banner(&render::task::called(&task), args.read_only, pty, args.detach_key));

@@ -1,6 +1,7 @@
 //! Tasks at the edge: waiting for them, their output and rows, and their standard input.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use base64::Engine;
@@ -9,10 +10,10 @@ use ccagent_core::Caller;
 use ccagent_proto::method::{TaskGet, TaskWait};
 use ccagent_proto::task::{
     OutputItem, OutputSource, Task, TaskEventsParams, TaskEventsResult, TaskFollowParams, TaskGetParams,
-    TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskStatus, TaskWaitParams, TaskWaitResult,
-    TaskWriteParams, TaskWriteResult,
+    TaskOutputParams, TaskOutputResult, TaskResizeParams, TaskResizeResult, TaskStatus, TaskWaitParams,
+    TaskWaitResult, TaskWriteParams, TaskWriteResult,
 };
-use ccagent_proto::{Empty, Error, Kind, TaskId};
+use ccagent_proto::{Error, Kind, TaskId};
 use ccagent_shim::index::Stream;
 use futures_util::stream::{BoxStream, StreamExt};
 use serde_json::Value;
@@ -248,10 +249,12 @@ pub(crate) async fn write(
     let patience = Patience::new(&origin, params.timeout_ms);
     let task = steered(&context, &origin, &params.task_id).await;
     let (task, bytes) = in_order(task, bytes_of(params.text, params.base64))?;
-    let written = patience.wait(context.runner.write(task, bytes, params.eof == Some(true))).await?;
-    let timed_out = written.is_none().then_some(true);
-    written.transpose()?;
-    Ok(TaskWriteResult { timed_out })
+    let written = Arc::new(AtomicU64::new(0));
+    let write = context.runner.write(task, (bytes, params.eof == Some(true)), written.clone());
+    match patience.wait(write).await? {
+        Some(done) => done.map(|()| TaskWriteResult::default()),
+        None => Ok(TaskWriteResult { timed_out: Some(true), written: Some(written.load(Ordering::Relaxed)) }),
+    }
 }
 
 fn bytes_of(text: String, base64: Option<String>) -> Result<Vec<u8>, Error> {
@@ -265,15 +268,18 @@ fn bytes_of(text: String, base64: Option<String>) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Sets the size of a task's terminal.
+/// Sets the size of a task's terminal, and waits until it has it, or as long as the caller says.
 pub(crate) async fn resize(
     context: Arc<Context>,
     origin: Origin,
     params: TaskResizeParams,
-) -> Result<Empty, Error> {
+) -> Result<TaskResizeResult, Error> {
+    let patience = Patience::new(&origin, params.timeout_ms);
     let task = steered(&context, &origin, &params.task_id).await?;
-    context.runner.resize(task, params.cols, params.rows).await?;
-    Ok(Empty {})
+    let resized = patience.wait(context.runner.resize(task, params.cols, params.rows)).await?;
+    let timed_out = resized.is_none().then_some(true);
+    resized.transpose()?;
+    Ok(TaskResizeResult { timed_out })
 }
 
 /// What was found and what was asked, or the first error in the order of the contract: roles, params, state.

@@ -11,6 +11,9 @@
 //! who is told "written" was told the truth. Deliberately not here: a time limit. A program may read as late as it
 //! likes; who does not want to wait gives up the call.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ccagent_proto::{Error, TaskId};
 use ccagent_shim::wire::{DaemonLine, State, StdinError};
 use tokio::sync::oneshot;
@@ -27,6 +30,8 @@ pub(super) struct Write {
     pub(super) bytes: Vec<u8>,
     /// Whether the input ends after it.
     pub(super) eof: bool,
+    /// How much of it has reached the program, for who gives it up.
+    pub(super) written: Arc<AtomicU64>,
     /// Who waits for the outcome.
     pub(super) reply: oneshot::Sender<Result<(), Error>>,
 }
@@ -128,6 +133,7 @@ impl Input {
     fn reached(&mut self, bytes: usize) {
         let Some(mut current) = self.current.take() else { return };
         current.written += bytes;
+        current.write.written.store(current.written as u64, Ordering::Relaxed);
         if current.written == current.write.bytes.len() {
             drop(current.write.reply.send(Ok(())));
         } else {
@@ -165,7 +171,7 @@ mod tests {
     fn input(len: usize, eof: bool) -> (Input, Answer) {
         let (reply, answer) = oneshot::channel();
         let mut input = Input::default();
-        input.begin(Write { bytes: vec![b'x'; len], eof, reply });
+        input.begin(Write { bytes: vec![b'x'; len], eof, written: Arc::default(), reply });
         (input, answer)
     }
 
@@ -243,15 +249,18 @@ mod tests {
         }
     }
 
-    /// CD-03: of a call that was given up nothing more is written.
+    /// CD-03: of a call that was given up nothing more is written, and how much was can be told.
     #[test]
     fn a_given_up_write_ends_after_its_piece() {
         let (mut input, answer) = input(2 * PIECE, false);
+        let written = input.current.as_ref().unwrap().write.written.clone();
         input.greeted(&state(None, None));
         let (_, _, seq) = sent(&mut input).unwrap();
         drop(answer);
+        assert_eq!(written.load(Ordering::Relaxed), 0);
         input.settled(task(), seq, None);
         assert_eq!(sent(&mut input), None);
         assert!(input.is_idle());
+        assert_eq!(written.load(Ordering::Relaxed), PIECE as u64);
     }
 }

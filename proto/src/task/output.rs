@@ -139,9 +139,12 @@ pub struct TaskWriteParams {
 pub struct TaskWriteResult {
     /// Set when the time ran out first: the program has the beginning of it, or nothing.
     pub timed_out: Option<bool>,
+    /// With it: the bytes that the program has for sure; of what follows 64 KiB at most may be on their way.
+    pub written: Option<u64>,
 }
 
 /// Params of `task.resize`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskResizeParams {
@@ -151,4 +154,15 @@ pub struct TaskResizeParams {
     pub cols: u16,
     /// Rows of its terminal.
     pub rows: u16,
+    /// The longest wait for the terminal to have it; none when absent.
+    pub timeout_ms: Option<Millis>,
+}
+
+/// Result of `task.resize`: empty once the terminal has the size.
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskResizeResult {
+    /// Set when the time ran out first: the terminal gets it as soon as its shim answers.
+    pub timed_out: Option<bool>,
 }

@@ -100,7 +100,7 @@ async fn a_write_that_nobody_reads_has_an_end() {
     let id = conn.spawn(&["/bin/sleep", "600"], json!({ "stdin": "pipe" })).await;
     let text = "x".repeat(2 << 20);
     let params = json!({ "taskId": id, "text": text, "timeoutMs": 50 });
-    assert_eq!(conn.ok("task.write", params).await, json!({ "timedOut": true }));
+    assert_eq!(conn.ok("task.write", params).await["timedOut"], true);
     let reader = conn.spawn(&["/bin/cat"], json!({ "stdin": "pipe" })).await;
     let params = json!({ "taskId": reader, "text": "x", "timeoutMs": 50_000 });
     assert_eq!(conn.ok("task.write", params).await, json!({}));

@@ -65,6 +65,50 @@ async fn a_write_that_is_cut_off_says_how_much_arrived() {
     daemon.end().await;
 }
 
+/// CD-03, OF-09: a write whose time ran out says how much the program has for sure; all that it gets beyond that is what
+/// was on its way.
+#[tokio::test]
+async fn a_write_that_took_too_long_says_how_much_arrived() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let fifo = daemon.home.join("fifo");
+    let script = format!("mkfifo {0}; echo ready; read x < {0}; exec wc -c", fifo.display());
+    let id = conn.spawn(&["/bin/sh", "-c", &script], json!({ "stdin": "pipe" })).await;
+    conn.see(&id, "ready").await;
+    let text = lines(100_000);
+    let late = conn.ok("task.write", json!({ "taskId": id, "text": text, "timeoutMs": 100 })).await;
+    assert_eq!(late["timedOut"], true);
+    let sure = late["written"].as_u64().unwrap();
+    let last = conn.ok("task.write", json!({ "taskId": id, "text": "", "eof": true }));
+    let release = async { fs::write(&fifo, "go\n").unwrap() };
+    let (whole, ()) = tokio::join!(last, release);
+    assert_eq!(whole, json!({}));
+    conn.wait(&id).await;
+    let output = conn.output(&id).await;
+    let got: u64 = output.strip_prefix("ready\n").unwrap().trim().parse().unwrap();
+    assert!((sure..=sure + (64 << 10)).contains(&got) && got < text.len() as u64, "{sure} {got}");
+    daemon.end().await;
+}
+
+/// OF-09, D53: a size that a shim does not answer for is waited for as long as the caller says, and holds later.
+#[tokio::test]
+async fn a_resize_has_an_end() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let script = "trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done";
+    let id = conn.spawn(&["/bin/sh", "-c", script], json!({ "stdin": "pty" })).await;
+    conn.see(&id, "ready").await;
+    let leader = Process::of(&conn.task(&id).await["runner"]["pid"]);
+    let shim = Process::open(leader.parent().unwrap()).unwrap();
+    shim.signal(Signal::STOP);
+    let late = json!({ "taskId": id, "cols": 71, "rows": 17, "timeoutMs": 10 });
+    assert_eq!(conn.ok("task.resize", late).await, json!({ "timedOut": true }));
+    shim.signal(Signal::CONT);
+    conn.see(&id, "17 71").await;
+    assert_eq!(conn.ok("task.resize", json!({ "taskId": id, "cols": 72, "rows": 18 })).await, json!({}));
+    daemon.end().await;
+}
+
 /// CD-03, I8: a write whose caller is gone is given up, in whole pieces, and the next one goes on behind it.
 #[tokio::test]
 async fn a_write_is_given_up_with_its_connection() {
