@@ -125,7 +125,7 @@ impl Core {
             team: member.map(|(team, _)| team.to_owned()),
             task: Some(row.id),
             session: None,
-            receives: row.receives,
+            receives: row.spec.receives,
         }
     }
 

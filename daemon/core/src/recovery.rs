@@ -72,7 +72,7 @@ impl Core {
         let lost: Vec<TaskId> = self
             .tasks
             .iter()
-            .filter(|row| row.state == State::Queued && !row.env_names.is_empty())
+            .filter(|row| row.state == State::Queued && !row.spec.env_names.is_empty())
             .map(|row| row.id)
             .collect();
         // Nothing starts here: among the others that wait may be one whose turn in this list is still to come.

@@ -23,13 +23,14 @@ pub mod resume;
 pub mod run;
 pub(crate) mod shape;
 pub mod spawn;
+pub mod spec;
 pub mod stop;
 pub mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccagent_proto::task::{Exit, Receives, Stdin, StoppedBy, TaskError, TaskKind};
+use ccagent_proto::task::{Exit, Stdin, StoppedBy, TaskError, TaskKind};
 use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,7 @@ use crate::table::Stored;
 
 pub use archive::Archive;
 pub use index::Tasks;
+pub use spec::{Budget, Spec};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,17 +122,6 @@ pub struct Shim {
     pub leader: Option<i32>,
 }
 
-/// A run's limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
-    /// Wall time; 0 is none.
-    pub run_ms: Millis,
-    /// Bytes of memory; 0 is none.
-    pub memory: u64,
-    /// Bytes of output kept.
-    pub output: u64,
-}
-
 /// A live or held task as it is stored.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of a record")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,6 +130,9 @@ pub struct Row {
     pub id: TaskId,
     /// What it is.
     pub kind: TaskKind,
+    /// What its spawn asked for.
+    #[serde(flatten)]
+    pub spec: Arc<Spec>,
     /// The owning session.
     pub session: SessionId,
     /// The task that spawned it.
@@ -156,29 +150,8 @@ pub struct Row {
     /// Which of the teams that had that name it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team_number: Option<u64>,
-    /// The agent's definition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_type: Option<Box<str>>,
     /// A line that says what the work is.
     pub description: Arc<str>,
-    /// The model that was named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Box<str>>,
-    /// The permission mode.
-    pub permission_mode: Arc<str>,
-    /// The first word of the command.
-    pub program: Arc<str>,
-    /// Its working directory.
-    pub cwd: Arc<str>,
-    /// Names of the environment variables that the spawn and the session gave.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub env_names: Vec<String>,
-    /// Labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Tasks that had to complete first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<TaskId>,
     /// Those of them that have not yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<TaskId>,
@@ -205,8 +178,6 @@ pub struct Row {
     pub backgrounded: bool,
     /// Whether it stays in view after its end.
     pub retain: bool,
-    /// Whether a record of it is kept after its end.
-    pub persist: bool,
     /// Whether the run's end was queued as a notification.
     pub notified: bool,
     /// Whether the run's end was taken by whom it concerns.
@@ -214,10 +185,6 @@ pub struct Row {
     /// When it leaves the view, where a caller said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evict_after: Option<Millis>,
-    /// The run's limits.
-    pub budget: Budget,
-    /// How it takes messages.
-    pub receives: Receives,
     /// Bytes of output, as last reported.
     pub output_bytes: u64,
     /// Whether output was dropped at a limit.
@@ -262,19 +229,16 @@ impl Row {
         }
     }
 
-    /// Holds the texts that it has in common with another row once: the tasks of a fleet are much alike.
+    /// Holds what it has in common with another row once: the tasks of a fleet are much alike.
     pub(crate) fn share(&mut self, other: &Self) {
-        let texts = [
-            (&mut self.session.0, &other.session.0),
-            (&mut self.description, &other.description),
-            (&mut self.permission_mode, &other.permission_mode),
-            (&mut self.program, &other.program),
-            (&mut self.cwd, &other.cwd),
-        ];
-        for (own, known) in texts {
-            if own == known {
-                *own = known.clone();
-            }
+        if self.spec == other.spec {
+            self.spec = other.spec.clone();
+        }
+        if self.session == other.session {
+            self.session = other.session.clone();
+        }
+        if self.description == other.description {
+            self.description = other.description.clone();
         }
     }
 

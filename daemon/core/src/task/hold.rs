@@ -44,7 +44,7 @@ impl Core {
         let State::Done { outcome, at } = row.state else {
             return;
         };
-        if !row.persist {
+        if !row.spec.persist {
             self.erase(cx, id, row.session);
             return;
         }

@@ -30,7 +30,7 @@ impl Core {
         let rows = self
             .tasks
             .iter()
-            .filter(|row| row.persist && self.may_see(caller, row) && matches(row, parent, params))
+            .filter(|row| row.spec.persist && self.may_see(caller, row) && matches(row, parent, params))
             .filter(|row| self.in_view(row, now, params));
         let cursor = params.cursor.as_deref();
         let (rows, next_cursor) = page::cut(rows, params.limit, cursor, |row| row.id)?;
@@ -93,7 +93,7 @@ impl Core {
 
     pub(crate) fn task_get(&self, now: Millis, caller: &Caller, text: &str) -> Result<Task, Error> {
         let row = self.task(text)?;
-        if !row.persist {
+        if !row.spec.persist {
             return Err(Error::new(Kind::TaskNotFound, format!("no task {text:?}")).with("taskId", text));
         }
         self.needs_sight(caller, row)?;
@@ -135,7 +135,7 @@ impl Core {
 }
 
 fn matches(row: &Row, parent: Option<TaskId>, params: &TaskListParams) -> bool {
-    let labels = params.labels.iter().flatten().all(|(key, value)| row.labels.get(key) == Some(value));
+    let labels = params.labels.iter().flatten().all(|(key, value)| row.spec.labels.get(key) == Some(value));
     labels
         && params.session_id.as_ref().is_none_or(|id| *id == row.session)
         && params.status.is_none_or(|status| status == row.status())

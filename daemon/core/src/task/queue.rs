@@ -65,7 +65,7 @@ impl Core {
             name: row.name.clone(),
             team: row.team.clone(),
             parent: row.parent,
-            budget: row.budget,
+            budget: row.spec.budget,
             vaults: vaults.into_iter().flatten().copied().collect(),
         })));
     }

@@ -31,7 +31,8 @@ impl Core {
             // An agent that ended a moment ago is still called by its name, until it is archived.
             return self.held_name(text).map(Found::Live).ok_or_else(|| not_found(text));
         };
-        let live = self.tasks.range(low..=high).filter(|row| row.persist || low == high).map(|row| row.id);
+        let live =
+            self.tasks.range(low..=high).filter(|row| row.spec.persist || low == high).map(|row| row.id);
         let past = self.archive.range(low..=high).map(|entry| entry.id);
         let matches: Vec<Found> =
             live.map(Found::Live).chain(past.map(Found::Archived)).take(SHOWN + 1).collect();

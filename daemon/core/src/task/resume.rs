@@ -2,6 +2,7 @@
 //! background.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult};
 use ccagent_proto::event::Topic;
@@ -44,7 +45,7 @@ impl Core {
                 row.description = crate::message::shorten(&text, 200).into();
             }
             if let Some(names) = names {
-                row.env_names = names;
+                Arc::make_mut(&mut row.spec).env_names = names;
             }
         });
         if foreground {
@@ -58,9 +59,9 @@ impl Core {
     pub(crate) fn rerun(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id) else { return };
         let interrupted = matches!(row.state, State::Done { outcome: Outcome::Interrupted, .. });
-        let whole = row.env_names.iter().all(|name| self.has_value(row, name));
+        let whole = row.spec.env_names.iter().all(|name| self.has_value(row, name));
         let stopped = self.stopping(row.above).is_some();
-        if self.limits.resume_interrupted && interrupted && whole && row.persist && !stopped {
+        if self.limits.resume_interrupted && interrupted && whole && row.spec.persist && !stopped {
             self.next_attempt(cx, id, |row| row.backgrounded = true);
             self.start_queued(cx);
         }
@@ -101,7 +102,7 @@ impl Core {
             return Err(Error::new(Kind::StillRunning, format!("task {id} still runs"))
                 .with("taskId", id.to_string()));
         }
-        if !row.persist {
+        if !row.spec.persist {
             return Err(none(&params.task_id));
         }
         self.refuse_below_stop(row.above)?;
@@ -118,7 +119,7 @@ impl Core {
             Some(env) => env.contains_key(*name) || self.session_gives(&row.session, name),
             None => self.has_value(row, name),
         };
-        let missing: Vec<String> = row.env_names.iter().filter(|name| !known(name)).cloned().collect();
+        let missing: Vec<String> = row.spec.env_names.iter().filter(|name| !known(name)).cloned().collect();
         if !missing.is_empty() {
             return Err(Error::new(
                 Kind::InvalidParams,
@@ -132,7 +133,7 @@ impl Core {
 
     /// Predecessors that have not ended: a task that never had its turn still waits for them.
     fn unfinished_predecessors(&self, id: TaskId) -> Vec<TaskId> {
-        let after = self.tasks.get(&id).map(|row| row.after.clone()).unwrap_or_default();
+        let after = self.tasks.get(&id).map(|row| row.spec.after.clone()).unwrap_or_default();
         after.into_iter().filter(|id| self.tasks.get(id).is_some_and(|row| !row.is_done())).collect()
     }
 
@@ -140,7 +141,7 @@ impl Core {
     fn names_after_resume(&self, id: TaskId, env: BTreeMap<String, String>) -> Vec<String> {
         let mut names: BTreeSet<String> = env.into_keys().collect();
         if let Some(row) = self.tasks.get(&id) {
-            let given = row.env_names.iter().filter(|name| self.session_gives(&row.session, name));
+            let given = row.spec.env_names.iter().filter(|name| self.session_gives(&row.session, name));
             names.extend(given.cloned());
         }
         names.into_iter().collect()

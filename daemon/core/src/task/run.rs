@@ -73,7 +73,7 @@ impl Core {
         match event.what {
             Report::Started { pid, shim } => self.started(cx, id, pid, shim),
             Report::StartFailed { cause, message } => {
-                let message = format!("{} can't be started in {}: {message}", row.program, row.cwd);
+                let message = format!("{} can't be started in {}: {message}", row.spec.program, row.spec.cwd);
                 let error = TaskError { kind: "startFailed".to_owned(), cause: Some(cause.clone()), message };
                 let mut end = End::failed(error);
                 end.exit = exit_of_cause(&cause);
@@ -143,7 +143,7 @@ impl Core {
         }
         if let Some(end) = asked_end(row) {
             self.end(cx, id, end);
-        } else if !row.env_names.iter().all(|name| self.has_value(row, name)) {
+        } else if !row.spec.env_names.iter().all(|name| self.has_value(row, name)) {
             self.end(
                 cx,
                 id,
@@ -328,7 +328,7 @@ fn asked_end(row: &Row) -> Option<End> {
 
 /// The error of a run whose time was over, with the time in it (TS-10).
 fn timeout(row: &Row) -> TaskError {
-    let ms = row.budget.run_ms;
+    let ms = row.spec.budget.run_ms;
     let limit = if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") };
     task_error("timeout", format!("it ran longer than {limit}"))
 }
@@ -341,7 +341,7 @@ fn verdict(row: &Row, ended: &Ended) -> (Outcome, Option<TaskError>) {
         (Some(Cause::Timeout), _) => (Outcome::Failed, Some(timeout(row))),
         (None, _) if ended.oom => (
             Outcome::Failed,
-            Some(task_error("memory", format!("it needed more than {} bytes", row.budget.memory))),
+            Some(task_error("memory", format!("it needed more than {} bytes", row.spec.budget.memory))),
         ),
         (None, Exit { code: Some(0), .. }) => (Outcome::Completed, None),
         (None, Exit { code: Some(code), .. }) => {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::resolve::Found;
 use super::view::COMMAND;
-use super::{Budget, Launch, Outcome, Row, State, shape};
+use super::{Budget, Launch, Outcome, Row, Spec, State, shape};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
@@ -264,17 +264,8 @@ impl Core {
         let budget = self.budget_of(&params);
         let given = params.description.or_else(|| launch.prompt.clone());
         let description = given.unwrap_or_else(|| launch.argv.join(" "));
-        Row {
-            id: launch.id,
-            kind: COMMAND,
-            session: plan.session,
-            parent: plan.parent,
-            above: plan.parent.filter(|id| self.tasks.get(id).is_some()),
-            name: plan.name.map(Into::into),
-            team_number: plan.team.as_ref().and_then(|team| self.teams.get(team)?.number),
-            team: plan.team.map(Into::into),
+        let spec = Spec {
             agent_type: params.subagent_type.map(Into::into),
-            description: crate::message::shorten(&description, 200).into(),
             model: params.model.map(Into::into),
             permission_mode: params.permission_mode.unwrap_or_else(|| "default".to_owned()).into(),
             program: launch.argv.first().map(String::as_str).unwrap_or_default().into(),
@@ -282,6 +273,21 @@ impl Core {
             env_names: plan.env_names,
             labels: params.labels.unwrap_or_default(),
             after: plan.after,
+            persist: params.persist != Some(false),
+            budget,
+            receives: params.receives.unwrap_or(Receives::Poll),
+        };
+        Row {
+            id: launch.id,
+            kind: COMMAND,
+            spec: spec.into(),
+            session: plan.session,
+            parent: plan.parent,
+            above: plan.parent.filter(|id| self.tasks.get(id).is_some()),
+            name: plan.name.map(Into::into),
+            team_number: plan.team.as_ref().and_then(|team| self.teams.get(team)?.number),
+            team: plan.team.map(Into::into),
+            description: crate::message::shorten(&description, 200).into(),
             waits: plan.waits,
             state: State::Queued,
             attempt: 1,
@@ -292,12 +298,9 @@ impl Core {
             shim: None,
             backgrounded: background,
             retain: false,
-            persist: params.persist != Some(false),
             notified: false,
             acked: false,
             evict_after: None,
-            budget,
-            receives: params.receives.unwrap_or(Receives::Poll),
             output_bytes: 0,
             output_truncated: false,
             output_error: None,
@@ -331,7 +334,7 @@ impl Core {
 
     /// A row for the task's `events.jsonl`.
     pub(crate) fn log(&self, cx: &mut Cx<'_>, id: TaskId, mut row: serde_json::Value) {
-        if let Some(task) = self.tasks.get(&id).filter(|task| task.persist) {
+        if let Some(task) = self.tasks.get(&id).filter(|task| task.spec.persist) {
             row["at"] = json!(cx.now);
             cx.effects.push(Effect::Log { task: id, session: task.session.clone(), row });
         }

@@ -28,7 +28,7 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<Box<str>>,
     /// Where it works.
-    pub cwd: Arc<str>,
+    pub cwd: Box<str>,
     /// The task that runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
@@ -49,7 +49,7 @@ impl Core {
         let (Some(team), Some(name)) = (&row.team, &row.name) else {
             return;
         };
-        let (id, cwd, r#type) = (row.id, row.cwd.clone(), row.agent_type.clone());
+        let (id, cwd, r#type) = (row.id, row.spec.cwd.clone(), row.spec.agent_type.clone());
         self.forward_from_ended(cx, team, name);
         self.change_member(cx, team, name, |member, now| {
             member.generation += 1;
@@ -173,8 +173,10 @@ impl Core {
     /// The mailbox of a member.
     pub(crate) fn member_address(&self, team: &str, name: &str) -> Option<Address> {
         let member = self.teams.get(&team.to_owned())?.member(name).filter(|member| !member.ended)?;
-        let receives =
-            member.task.and_then(|id| self.tasks.get(&id)).map_or(crate::message::POLL, |row| row.receives);
+        let receives = member
+            .task
+            .and_then(|id| self.tasks.get(&id))
+            .map_or(crate::message::POLL, |row| row.spec.receives);
         Some(Address {
             mailbox: of_member(team, name),
             label: format!("{name}@{team}"),
