@@ -12,7 +12,7 @@ use ccagent_proto::{method, place, version};
 use clap::Args;
 use futures_util::FutureExt;
 
-use crate::exit::{Exit, Stop};
+use crate::exit::{Exit, Stop, Voice};
 use crate::output::Output;
 use crate::value;
 
@@ -21,7 +21,7 @@ use crate::value;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Print one JSON document; a stream prints one a line
+    /// Print one JSON document, failures on stderr as well; a stream prints one a line
     #[arg(long, global = true)]
     json: bool,
     /// Print each entry by a template, for example '{{.id}} {{.status}}'
@@ -54,6 +54,11 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// How failures are said.
+    pub(crate) fn voice(&self) -> Voice {
+        if self.json { Voice::Json } else { Voice::Text }
+    }
+
     /// The options that say which daemon is meant, as they would be typed again.
     pub(crate) fn place(&self) -> String {
         let path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());

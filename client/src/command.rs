@@ -27,7 +27,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 use crate::app::{App, Global};
-use crate::exit::{Exit, Stop};
+use crate::exit::{Exit, Stop, Voice};
 
 /// Supervises AI agents: starts, watches, messages and stops them through ccagentd.
 #[derive(Debug, Parser)]
@@ -119,6 +119,11 @@ enum Command {
 }
 
 impl Cli {
+    /// How failures are said.
+    pub(crate) fn voice(&self) -> Voice {
+        self.global.voice()
+    }
+
     /// The command that starts the daemon that was meant; none where the daemon was to end.
     pub(crate) fn how_to_start(&self) -> Option<String> {
         let ends = matches!(&self.command, Command::Daemon(daemon::Command::Stop(_)));

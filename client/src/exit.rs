@@ -5,6 +5,7 @@
 //! 6 conflict · 7 limit hit · 69 unreachable · 75 overloaded, try again · 124 time elapsed · 130/143 interrupted
 //! ```
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use ccagent_client::{Error, RpcError};
 use ccagent_proto::Kind;
 use ccagent_proto::task::{Task, TaskStatus};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,26 +141,73 @@ pub(crate) fn of_outcome(task: &Task) -> Exit {
     }
 }
 
-/// Says a failure on stderr, and gives its exit code. A reader that went away is no failure.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    if is_broken_pipe(error) {
-        return Exit::OK.into();
-    }
-    let style = anstyle::AnsiColor::Red.on_default().bold();
-    anstream::eprintln!("{style}error{style:#}: {}", crate::render::clean(&format!("{error:#}")));
-    if let Some(hint) = hint(error) {
-        anstream::eprintln!("{hint}");
-    }
-    of(error).into()
+/// How failures are said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// For the eye.
+    Text,
+    /// One JSON document a line.
+    Json,
 }
 
-/// Says what clap found, on the stream that it belongs to.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let code = if error.use_stderr() { Exit::USAGE } else { Exit::OK };
-    match error.print() {
-        Ok(()) => code.into(),
-        Err(why) => report(&why.into()),
+impl Voice {
+    /// The voice that a command line which can't be understood asks for.
+    pub(crate) fn of_arguments(arguments: impl Iterator<Item = OsString>) -> Self {
+        if arguments.take_while(|word| word != "--").any(|word| word == "--json") {
+            Self::Json
+        } else {
+            Self::Text
+        }
     }
+
+    /// Says a failure on stderr, and gives its exit code. A reader that went away is no failure.
+    pub(crate) fn report(self, error: &anyhow::Error) -> ExitCode {
+        if is_broken_pipe(error) {
+            return Exit::OK.into();
+        }
+        match self {
+            Self::Json => anstream::eprintln!("{}", document(error)),
+            Self::Text => {
+                let style = anstyle::AnsiColor::Red.on_default().bold();
+                anstream::eprintln!("{style}error{style:#}: {}", crate::render::clean(&format!("{error:#}")));
+                if let Some(hint) = hint(error) {
+                    anstream::eprintln!("{hint}");
+                }
+            }
+        }
+        of(error).into()
+    }
+
+    /// Says what clap found, on the stream that it belongs to.
+    pub(crate) fn usage(self, error: &clap::Error) -> ExitCode {
+        if !error.use_stderr() {
+            return error.print().map_or_else(|why| self.report(&why.into()), |()| Exit::OK.into());
+        }
+        match self {
+            Self::Json => self.report(&Stop::new(Exit::USAGE, found(error)).into()),
+            Self::Text => error.print().map_or_else(|why| self.report(&why.into()), |()| Exit::USAGE.into()),
+        }
+    }
+}
+
+/// What clap found, without how to use the command.
+fn found(error: &clap::Error) -> String {
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is missing: --help lists them".to_owned();
+    }
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).trim().to_owned()
+}
+
+/// A failure as a document: the daemon's error as it came, or a message alone.
+fn document(error: &anyhow::Error) -> Value {
+    let mut said = json!({ "message": format!("{error:#}"), "exitCode": of(error).0 });
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<Error>()?.rpc()) {
+        said["code"] = error.code.into();
+        said["data"] = error.data.clone().into();
+    }
+    json!({ "error": said })
 }
 
 /// Whether the failure is that no daemon runs.
@@ -197,8 +245,6 @@ fn entry(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn rpc(code: i32, data: Value) -> anyhow::Error {
@@ -239,6 +285,20 @@ mod tests {
         for (code, expected) in cases {
             assert_eq!(of(&rpc(code, json!({}))), expected, "{code}");
         }
+    }
+
+    /// cli.md, `--json`: a failure is a document too, with all that the daemon said of it.
+    #[test]
+    fn a_failure_is_a_document() {
+        let missing = rpc(1101, json!({ "kind": "taskNotFound", "retryable": false, "matches": ["a"] }));
+        let data = json!({ "kind": "taskNotFound", "retryable": false, "matches": ["a"] });
+        let said = json!({ "error": { "message": "no", "exitCode": 3, "code": 1101, "data": data } });
+        assert_eq!(document(&missing), said);
+        let ours = Stop::new(Exit::NEEDS_INPUT, "say --yes").into();
+        assert_eq!(document(&ours), json!({ "error": { "message": "say --yes", "exitCode": 5 } }));
+        let voice = |words: &[&str]| Voice::of_arguments(words.iter().map(OsString::from));
+        assert_eq!(voice(&["ctl", "ps", "--json", "--nonsense"]), Voice::Json);
+        assert_eq!(voice(&["ctl", "exec", "--", "x", "--json"]), Voice::Text);
     }
 
     /// cli.md: a program that can't be found or executed gives 127 or 126.

@@ -16,15 +16,20 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::exit::Voice;
+
 fn main() -> ExitCode {
     let cli = match command::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::usage(&command::with_tip(error)),
+        Err(error) => {
+            return Voice::of_arguments(std::env::args_os()).usage(&command::with_tip(error));
+        }
     };
+    let voice = cli.voice();
     let start = cli.how_to_start();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return exit::report(&error.into()),
+        Err(error) => return voice.report(&error.into()),
     };
     let outcome = runtime.block_on(command::run(cli));
     // A read of the terminal may still be under way in a thread, and must not keep the process.
@@ -32,8 +37,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(error) => {
-            let code = exit::report(&error);
-            if let Some(start) = start.filter(|_| exit::is_not_running(&error)) {
+            let code = voice.report(&error);
+            if let Some(start) = start.filter(|_| voice == Voice::Text && exit::is_not_running(&error)) {
                 anstream::eprintln!("start it with: {start}");
             }
             code

@@ -8,11 +8,17 @@
 //!
 //! Templates are minijinja's; a field may be written with a leading dot.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::Context;
 use minijinja::Environment;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
+
+use crate::exit::{Exit, Stop};
 
 /// Where data goes, and how it looks.
 #[derive(Debug)]
@@ -29,7 +35,11 @@ enum Form {
 
 /// A compiled `--format`.
 #[derive(Debug)]
-pub(crate) struct Template(Environment<'static>);
+pub(crate) struct Template {
+    environment: Environment<'static>,
+    /// Whether its fields were found to be there.
+    fits: Cell<bool>,
+}
 
 const NAME: &str = "--format";
 
@@ -42,13 +52,51 @@ impl Template {
         environment.add_template_owned(NAME, source).context("--format is no template")?;
         environment
             .add_filter("json", |value: minijinja::Value| serde_json::to_string(&value).unwrap_or_default());
-        Ok(Self(environment))
+        Ok(Self { environment, fits: Cell::new(false) })
+    }
+
+    /// Refuses a field that no entry of this kind has; one that an entry may have is empty where it is absent.
+    fn check<T: JsonSchema>(&self) -> anyhow::Result<()> {
+        if self.fits.replace(true) {
+            return Ok(());
+        }
+        let schema = schemars::schema_for!(T).to_value();
+        let mut known = BTreeSet::new();
+        fields(&schema, &schema, &mut known);
+        let named = self.environment.get_template(NAME)?.undeclared_variables(false);
+        match named.into_iter().filter(|name| !known.contains(name)).min() {
+            Some(name) if !known.is_empty() => {
+                let fields = known.into_iter().collect::<Vec<_>>().join(", ");
+                Err(Stop::new(
+                    Exit::USAGE,
+                    format!("--format: there is no field {name}; there are: {fields}"),
+                )
+                .into())
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Fills it with an entry's fields.
     pub(crate) fn fill(&self, entry: &impl Serialize) -> anyhow::Result<String> {
         let value = minijinja::value::Serde(serde_json::to_value(entry)?);
-        self.0.get_template(NAME).and_then(|template| template.render(value)).context("--format does not fit")
+        self.environment
+            .get_template(NAME)
+            .and_then(|template| template.render(value))
+            .context("--format does not fit")
+    }
+}
+
+/// The names of the fields that a schema knows, in all of its forms.
+fn fields(schema: &Value, whole: &Value, known: &mut BTreeSet<String>) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
+        fields(&whole["$defs"][name], whole, known);
+    }
+    known.extend(schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()));
+    for forms in ["anyOf", "oneOf", "allOf"] {
+        for form in schema[forms].as_array().into_iter().flatten() {
+            fields(form, whole, known);
+        }
     }
 }
 
@@ -69,7 +117,7 @@ impl Output {
     }
 
     /// One object.
-    pub(crate) fn one<T: Serialize>(
+    pub(crate) fn one<T: Serialize + JsonSchema>(
         &self,
         object: &T,
         text: impl FnOnce(&T) -> String,
@@ -77,12 +125,12 @@ impl Output {
         match &self.form {
             Form::Text => write(&text(object)),
             Form::Json => write_json(object),
-            Form::Template(template) => write(&template.fill(object)?),
+            Form::Template(template) => template.check::<T>().and_then(|()| write(&template.fill(object)?)),
         }
     }
 
     /// A list: `document` is what `--json` gives, `rows` are the entries that a template is filled with.
-    pub(crate) fn list<D: Serialize, T: Serialize>(
+    pub(crate) fn list<D: Serialize, T: Serialize + JsonSchema>(
         &self,
         document: &D,
         rows: &[T],
@@ -91,16 +139,23 @@ impl Output {
         match &self.form {
             Form::Text => write(&text(rows)),
             Form::Json => write_json(document),
-            Form::Template(template) => rows.iter().try_for_each(|row| write(&template.fill(row)?)),
+            Form::Template(template) => {
+                template.check::<T>()?;
+                rows.iter().try_for_each(|row| write(&template.fill(row)?))
+            }
         }
     }
 
     /// One entry of a stream.
-    pub(crate) fn item<T: Serialize>(&self, item: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+    pub(crate) fn item<T: Serialize + JsonSchema>(
+        &self,
+        item: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
         match &self.form {
             Form::Text => write(&text(item)),
             Form::Json => write(&serde_json::to_string(item)?),
-            Form::Template(template) => write(&template.fill(item)?),
+            Form::Template(template) => template.check::<T>().and_then(|()| write(&template.fill(item)?)),
         }
     }
 }
@@ -145,5 +200,21 @@ mod tests {
         assert_eq!(fill("{{ name }}"), "");
         assert_eq!(fill("{{ exit | json }}"), "{\"code\":3}");
         assert!(Template::new("{{ id").is_err());
+    }
+
+    /// cli.md: a field that no entry has is refused with those that there are, also where there is no entry; one that is
+    /// absent from this entry, and any of an object of any shape, is not.
+    #[test]
+    fn a_field_that_is_not_there_is_refused() {
+        let check = |text: &str| Template::new(text).unwrap().check::<ccagent_proto::task::Task>();
+        check("{{.id}} {{ name }} {{ exit.code }} {% for one in after %}{{ one }}{% endfor %}").unwrap();
+        let refused = check("{{.id}} {{.nmae}}").unwrap_err();
+        assert_eq!(crate::exit::of(&refused), Exit::USAGE);
+        let said = refused.to_string();
+        assert!(said.contains("no field nmae") && said.contains("id, ") && said.contains("name"), "{said}");
+        let item = |text: &str| Template::new(text).unwrap().check::<ccagent_proto::event::EventItem>();
+        item("{{ seq }} {{ data.x }} {{ tasks }}").unwrap();
+        assert!(item("{{ x }}").is_err());
+        Template::new("{{ x }}").unwrap().check::<serde_json::Value>().unwrap();
     }
 }

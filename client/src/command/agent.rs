@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 
 use super::exec;
 use crate::app::App;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::{output, render, value};
 
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ async fn end(app: &App, ids: Vec<String>, params: TaskStopParams) -> anyhow::Res
     });
     let results = join_all(calls).await;
     progress.finish_and_clear();
-    each(results, |result: TaskStopResult| {
+    each(app, results, |result: TaskStopResult| {
         app.out.item(&result, |result| result.task.id.to_string())?;
         if !result.descendants.is_empty() {
             app.note(&format!("  and {} below it", result.descendants.len()));
@@ -85,6 +85,7 @@ async fn end(app: &App, ids: Vec<String>, params: TaskStopParams) -> anyhow::Res
 
 /// Handles every result, then fails with the first error, the others said before.
 fn each<T>(
+    app: &App,
     results: Vec<Result<T, ccagent_client::Error>>,
     handle: impl Fn(T) -> anyhow::Result<()>,
 ) -> anyhow::Result<Exit> {
@@ -98,7 +99,7 @@ fn each<T>(
     let mut errors = errors.into_iter();
     let first = errors.next();
     for error in errors {
-        exit::report(&error);
+        app.global.voice().report(&error);
     }
     first.map_or(Ok(Exit::OK), Err)
 }
@@ -148,7 +149,7 @@ pub(super) async fn remove(app: &App, args: RemoveArgs) -> anyhow::Result<Exit> 
     }
     app.confirm(&format!("delete {}, with records and output", args.ids.join(", ")))?;
     let calls = args.ids.into_iter().map(|id| remove_one(&client, id, args.force));
-    each(join_all(calls).await, |id: String| output::write(&id))
+    each(app, join_all(calls).await, |id: String| output::write(&id))
 }
 
 async fn missing(client: &Client, id: &str) -> Option<ccagent_client::Error> {

@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::Context;
 use ccagent_client::{Error, start};
 use ccagent_proto::Empty;
-use ccagent_proto::daemon::{DaemonConfigParams, DaemonConfigResult};
+use ccagent_proto::daemon::{DaemonConfigParams, DaemonConfigResult, DaemonReloadResult};
 use ccagent_proto::method::{DaemonConfig, DaemonReload};
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use crate::app::App;
 use crate::exit::{Exit, Stop};
-use crate::{output, render};
+use crate::render;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -34,7 +34,10 @@ pub(super) enum Command {
 
 pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Path => output::write(&app.place()?.config.display().to_string())?,
+        Command::Path => {
+            let path = app.place()?.config.display().to_string();
+            app.out.one(&serde_json::json!({ "path": path }), |_| path.clone())?;
+        }
         Command::Get { key } => return get(app, key).await,
         Command::Set { key, value } => set(app, &key, &value).await?,
     }
@@ -53,8 +56,9 @@ async fn get(app: &App, key: Option<String>) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error),
     };
-    if found.values.is_empty() && key.is_some() {
-        return Ok(Exit::NOT_FOUND);
+    if let Some(key) = key.as_ref().filter(|_| found.values.is_empty()) {
+        let message = format!("the file says nothing of {:?}", render::line(key));
+        return Err(Stop::new(Exit::NOT_FOUND, message).into());
     }
     let single = key.is_some() && found.values.len() == 1;
     app.out.one(&found, |found| {
@@ -107,7 +111,7 @@ async fn set(app: &App, key: &str, value: &str) -> anyhow::Result<()> {
     )?;
     check(new.path()).await?;
     new.persist(&place.config)?;
-    match app.connect().await {
+    let reloaded = match app.connect().await {
         Ok(client) => {
             let reloaded = client.call::<DaemonReload>(Empty {}).await?;
             if reloaded.changed.is_empty() {
@@ -115,11 +119,14 @@ async fn set(app: &App, key: &str, value: &str) -> anyhow::Result<()> {
             } else {
                 app.note(&format!("holds now: {}", reloaded.changed.join(", ")));
             }
+            reloaded
         }
-        Err(error) if matches!(error.downcast_ref(), Some(Error::NotRunning { .. })) => {}
+        Err(error) if matches!(error.downcast_ref(), Some(Error::NotRunning { .. })) => {
+            DaemonReloadResult { changed: Vec::new() }
+        }
         Err(error) => return Err(error),
-    }
-    Ok(())
+    };
+    app.out.one(&reloaded, |_| String::new())
 }
 
 /// Lets the daemon's own check look at a file, so that no config is written that it would refuse.

@@ -8,6 +8,7 @@ use ccagent_client::{Client, Error, Place, start};
 use ccagent_proto::daemon::DaemonStatusResult;
 use ccagent_proto::method::DaemonStatus;
 use ccagent_proto::{Empty, version};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
@@ -16,7 +17,7 @@ use crate::exit::Exit;
 use crate::render;
 
 /// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Level {
     Ok,
@@ -26,7 +27,7 @@ enum Level {
 
 /// One check.
 #[skip_serializing_none]
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Check {
     name: &'static str,
     level: Level,

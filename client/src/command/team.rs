@@ -16,7 +16,7 @@ use ccagent_proto::{Empty, MessageId};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::app::App;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::render;
 
 #[derive(Debug, clap::Subcommand)]
@@ -145,7 +145,7 @@ async fn join(app: &App, args: JoinArgs) -> anyhow::Result<Exit> {
                 last_sender = Some(message.from);
             }
             line = typed.next_line() => match line? {
-                Some(line) => say(&client, &line, last_sender.as_deref()).await,
+                Some(line) => say(app, &client, &line, last_sender.as_deref()).await,
                 None => break,
             },
         }
@@ -180,7 +180,7 @@ pub(super) async fn acknowledge(client: &Client, id: MessageId) -> Result<(), cc
 }
 
 /// Sends a typed line; an error is said and the conversation goes on.
-async fn say(client: &Client, line: &str, last_sender: Option<&str>) {
+async fn say(app: &App, client: &Client, line: &str, last_sender: Option<&str>) {
     let Some((to, text)) = addressed(line, last_sender) else {
         if !line.trim().is_empty() {
             anstream::eprintln!("to whom? write NAME: TEXT, @NAME TEXT, or *: TEXT");
@@ -193,7 +193,7 @@ async fn say(client: &Client, line: &str, last_sender: Option<&str>) {
         ..MessageSendParams::default()
     };
     if let Err(error) = client.call::<MessageSend>(params).await {
-        exit::report(&error.into());
+        app.global.voice().report(&error.into());
     }
 }
 

@@ -3,6 +3,7 @@
 use ccagent_client::Error;
 use ccagent_proto::daemon::DaemonHelloParams;
 use ccagent_proto::{method, version};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
@@ -10,7 +11,7 @@ use crate::app::{App, client_info};
 use crate::exit::Exit;
 
 #[skip_serializing_none]
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Versions {
     client: &'static str,
     protocol: u32,

@@ -183,6 +183,10 @@ impl Archive {
                     list.tasks.extend(past.tasks);
                     list.next_cursor = past.next_cursor;
                 }
+                if list.tasks.is_empty() && params.cursor.is_none() {
+                    let (params, caller) = (params.clone(), caller.clone());
+                    handle.ask(move |core, _| core.empty_list(&caller, &params)).await??;
+                }
                 Ok(())
             }
             (Request::MailboxPoll(_), Response::MailboxPoll(result)) => {

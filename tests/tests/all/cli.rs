@@ -100,8 +100,60 @@ async fn a_session_is_named_by_a_prefix_or_its_name() {
     let prefix = &id.trim()[.."session_".len() + 13];
     ok(home, &["exec", "-d", "-q", "--session", "red", "--", "/bin/sleep", "600"]);
     assert!(ok(home, &["ps", "--json", "--session", prefix]).contains(id.trim()));
+    let short = ok(home, &["exec", "-d", "-q", "--session", "red", "--", "/bin/true"]);
+    ok(home, &["wait", short.trim()]);
+    for session in ["red", prefix] {
+        assert!(ok(home, &["notify", "ls", "--json", "--session", session]).contains(short.trim()));
+    }
+    assert!(!ok(home, &["notify", "ls", "--json", "--session", "main"]).contains(short.trim()));
     assert_eq!(ctl(home, &["session", "close", "nobody"]).code, Some(3));
     ok(home, &["session", "close", "-y", prefix]);
+    daemon.end().await;
+}
+
+/// cli.md, `--json`: whatever goes wrong is one document on stderr, with the daemon's code where there is one; stdout stays
+/// empty.
+#[tokio::test]
+async fn a_failure_is_one_document_for_who_reads_json() {
+    let daemon = Daemon::start();
+    let cases: [(&[&str], i32, Option<i32>); 8] = [
+        (&["show", "nobody"], 3, Some(1101)),
+        (&["ps", "--team", "nobody"], 3, Some(1401)),
+        (&["ps", "-a", "--team", "nobody"], 3, Some(1401)),
+        (&["config", "get", "no.key"], 2, Some(1203)),
+        (&["config", "set", "task.grace", "no time"], 2, None),
+        (&["notify", "ls", "--session", "nobody"], 3, None),
+        (&["ps", "--nonsense"], 2, None),
+        (&["nonsense"], 2, None),
+    ];
+    for (args, exit, code) in cases {
+        let ended = ctl(&daemon.home, &[args, &["--json"]].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (Some(exit), ""), "{args:?}: {}", ended.err);
+        let said: Value =
+            serde_json::from_str(&ended.err).unwrap_or_else(|_| panic!("{args:?}: {}", ended.err));
+        let error = &said["error"];
+        assert_eq!(
+            (&error["exitCode"], error.get("code")),
+            (&json!(exit), code.map(|code| json!(code)).as_ref())
+        );
+        let message = error["message"].as_str().unwrap();
+        assert!(!message.is_empty() && !message.contains("Usage"), "{message}");
+    }
+    let path: Value = serde_json::from_str(&ok(&daemon.home, &["config", "path", "--json"])).unwrap();
+    assert!(path["path"].as_str().unwrap().ends_with("config.toml"));
+    let set = ok(&daemon.home, &["config", "set", "task.grace", "7s", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&set).unwrap(), json!({ "changed": ["task.grace"] }));
+    daemon.end().await;
+}
+
+/// cli.md, `--format`: a field that no agent has is refused with those that there are, where no agent is listed too.
+#[tokio::test]
+async fn a_format_with_an_unknown_field_is_refused() {
+    let daemon = Daemon::start();
+    let ended = ctl(&daemon.home, &["ps", "--format", "{{.id}} {{.nmae}}"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""));
+    assert!(ended.err.contains("no field nmae") && ended.err.contains("outputFile"), "{}", ended.err);
+    ok(&daemon.home, &["exec", "-d", "--format", "{{.id}} {{.name}}", "--", "/bin/true"]);
     daemon.end().await;
 }
 

@@ -38,7 +38,22 @@ impl Core {
         if params.tree == Some(true) {
             tasks = by_tree(tasks);
         }
+        let over = params.all != Some(true) && params.cursor.is_none();
+        if over && tasks.is_empty() {
+            self.empty_list(caller, params)?;
+        }
         Ok(TaskListResult { tasks, next_cursor })
+    }
+
+    /// Whether a list may be empty: not because of a team that is not there.
+    ///
+    /// # Errors
+    /// `noTeam`.
+    pub fn empty_list(&self, caller: &Caller, params: &TaskListParams) -> Result<(), Error> {
+        match &params.team_name {
+            Some(name) if self.may_see_team(caller, name).is_ok() => self.team(name).map(drop),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Held tasks leave the plain list after the shorter time, the panel after the longer one (TS-06).

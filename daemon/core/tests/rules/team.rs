@@ -57,6 +57,22 @@ fn a_team_without_a_name_gets_a_free_one() {
     assert_eq!(desk.ok::<TeamCreate>(&person(), TeamCreateParams::default()).name, "team-1");
 }
 
+/// TM-02, D62: a list of a team that is not there is refused and not empty, as far as its caller may know of teams; whether
+/// one that is gone left anything, the archive knows.
+#[test]
+fn a_list_of_no_team_is_refused() {
+    let mut desk = Desk::new();
+    desk.ok::<TeamCreate>(&person(), TeamCreateParams { name: Some("red".into()), ..Default::default() });
+    let of = |name: &str| TaskListParams { team_name: Some(name.into()), ..TaskListParams::default() };
+    assert!(desk.ok::<TaskList>(&person(), of("red")).tasks.is_empty());
+    let refused = desk.refused::<TaskList>(&person(), of("blue"), Kind::NoTeam);
+    assert_eq!(refused.data["teams"], serde_json::json!(["red"]));
+    let all = TaskListParams { all: Some(true), ..of("blue") };
+    assert!(desk.ok::<TaskList>(&person(), all).tasks.is_empty());
+    let id = desk.spawn(crate::desk::background());
+    assert!(desk.ok::<TaskList>(&agent(id), of("blue")).tasks.is_empty());
+}
+
 /// A name with a live connection is taken; a token resumes the same generation, none begins the next.
 #[test]
 fn a_token_resumes_the_same_generation() {
