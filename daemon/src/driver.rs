@@ -192,7 +192,8 @@ impl<H: Hands> Driver<H> {
                 let (caller, params) = *asked;
                 releases.push(match self.core.holds(&caller) {
                     Ok(()) => {
-                        let wanted = Wanted { params, caller: Some(caller.clone()) };
+                        let team = self.core.own_team(&caller);
+                        let wanted = Wanted { params, caller: Some(caller.clone()), team };
                         let tasks = snapshot(&self.core, &caller, &wanted, now);
                         Release::Subscribe(Box::new(wanted), tasks, reply)
                     }

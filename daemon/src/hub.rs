@@ -56,6 +56,8 @@ struct Inner {
     bounds: Bounds,
     subscribers: Vec<Subscriber>,
     waiters: HashMap<Key, Vec<Weak<Notify>>>,
+    /// Teams that were made in this life, with the number of that event: before it their name was another team's.
+    teams: HashMap<Arc<str>, u64>,
 }
 
 /// What a subscriber gets of the events.
@@ -65,6 +67,8 @@ pub struct Wanted {
     pub params: EventSubscribeParams,
     /// In whose name it is: it hears what that identity may, and ends with it.
     pub caller: Option<Caller>,
+    /// The team that the caller is in.
+    pub team: Option<String>,
 }
 
 /// Whether a caller may hear of what happened.
@@ -98,7 +102,14 @@ impl Hub {
     /// A hub of one daemon life.
     pub fn new(epoch: Arc<str>, bounds: Bounds) -> Self {
         let ring = Ring::new(bounds.ring);
-        let inner = Inner { seq: 0, ring, bounds, subscribers: Vec::new(), waiters: HashMap::new() };
+        let inner = Inner {
+            seq: 0,
+            ring,
+            bounds,
+            subscribers: Vec::new(),
+            waiters: HashMap::new(),
+            teams: HashMap::new(),
+        };
         Self { inner: Arc::new(Mutex::new(inner)), epoch }
     }
 
@@ -115,7 +126,13 @@ impl Hub {
     pub fn publish(&self, happened: Happened, sight: Sight<'_>) {
         let mut inner = self.lock();
         inner.seq += 1;
-        let entry = Arc::new(Entry::new(inner.seq, happened));
+        let seq = inner.seq;
+        match (&happened.about.team, happened.r#type) {
+            (Some(team), "team.created") => drop(inner.teams.insert(team.clone(), seq)),
+            (Some(team), "team.deleted") => drop(inner.teams.remove(team)),
+            _ => {}
+        }
+        let entry = Arc::new(Entry::new(seq, happened));
         inner.ring.push(entry.clone());
         inner.subscribers.retain(|subscriber| subscriber.offer(&entry, sight));
         let about = &entry.about;
@@ -157,7 +174,10 @@ impl Hub {
         let mut inner = self.lock();
         let missed = match wanted.params.since_seq {
             None => Past::default(),
-            Some(since) => inner.after(since, usize::MAX, |topic, about| wanted.has(topic, about, sight))?,
+            Some(since) => {
+                let heard = |topic, about: &About| wanted.has(topic, about, sight);
+                inner.after(since, wanted.team.as_deref(), usize::MAX, heard)?
+            }
         };
         let (queue, events) = mpsc::channel(inner.bounds.subscriber);
         let lag = Arc::new(Mutex::new(None));
@@ -177,18 +197,19 @@ impl Hub {
             .retain(|subscriber| subscriber.wanted.caller.as_ref().is_none_or(|caller| caller.who != *who));
     }
 
-    /// Gives past events again.
+    /// Gives past events again, to a caller that may be in a team.
     ///
     /// # Errors
     /// `replayGap` when some of them are gone, `invalidParams` for a number that is not there yet.
     pub fn replay(
         &self,
         params: &EventReplayParams,
+        team: Option<&str>,
         heard: impl Fn(&About) -> bool,
     ) -> Result<EventReplayResult, Error> {
         let limit = ccagent_core::page::limit(params.limit)?;
         let inner = self.lock();
-        let past = inner.after(params.since_seq, limit + 1, |_, about| heard(about))?;
+        let past = inner.after(params.since_seq, team, limit + 1, |_, about| heard(about))?;
         let mut events: Vec<Event> = past.take(limit + 1).map(|entry| entry.event(&self.epoch)).collect();
         // Behind the last page stands what the caller may not hear of: it is not looked at again.
         let more = events.len() > limit;
@@ -214,10 +235,12 @@ impl Inner {
         }
     }
 
-    /// Kept events with a greater number, as far as they are looked for: at least the first `most` of them.
+    /// Kept events with a greater number, as far as they are looked for: at least the first `most` of them. For a member
+    /// of a team none from before that team: another one had its name.
     fn after(
         &self,
         since: u64,
+        team: Option<&str>,
         most: usize,
         looked_for: impl Fn(Topic, &About) -> bool,
     ) -> Result<Past, Error> {
@@ -236,7 +259,8 @@ impl Inner {
             )
             .with("oldestSeq", oldest));
         }
-        Ok(self.ring.after(since, most, looked_for))
+        let made = team.and_then(|team| self.teams.get(team)).map_or(0, |made| made - 1);
+        Ok(self.ring.after(since.max(made), most, looked_for))
     }
 }
 
@@ -379,10 +403,10 @@ mod tests {
         let hub = hub(2, 2);
         publish(&hub, 5);
         let params = EventReplayParams { since_seq: 3, limit: None };
-        assert_eq!(hub.replay(&params, |_| true).unwrap().next_seq, 5);
-        let gap = hub.replay(&EventReplayParams { since_seq: 1, limit: None }, |_| true).unwrap_err();
+        assert_eq!(hub.replay(&params, None, |_| true).unwrap().next_seq, 5);
+        let gap = hub.replay(&EventReplayParams { since_seq: 1, limit: None }, None, |_| true).unwrap_err();
         assert_eq!((gap.kind, &gap.data["oldestSeq"]), (Kind::ReplayGap, &serde_json::json!(4)));
-        let ahead = hub.replay(&EventReplayParams { since_seq: 9, limit: None }, |_| true).unwrap_err();
+        let ahead = hub.replay(&EventReplayParams { since_seq: 9, limit: None }, None, |_| true).unwrap_err();
         assert_eq!(ahead.kind, Kind::ReplayGap);
     }
 

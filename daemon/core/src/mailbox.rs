@@ -147,7 +147,7 @@ impl Core {
     }
 
     /// The team that a caller is in.
-    pub(crate) fn own_team(&self, caller: &Caller) -> Option<String> {
+    pub fn own_team(&self, caller: &Caller) -> Option<String> {
         match &caller.who {
             Who::Member { team, .. } => Some(team.to_string()),
             Who::Agent(id) => self.membership_of(self.tasks.get(id)?).map(|(team, _)| team.to_owned()),

@@ -237,7 +237,7 @@ impl Handle {
         let hub = self.hub.clone();
         self.ask(move |core, _| {
             core.holds(&caller)?;
-            hub.replay(&params, |about| core.may_hear(&caller, about))
+            hub.replay(&params, core.own_team(&caller).as_deref(), |about| core.may_hear(&caller, about))
         })
         .await?
     }

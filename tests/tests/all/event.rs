@@ -133,3 +133,54 @@ async fn a_subscription_is_narrowed() {
     }
     daemon.end().await;
 }
+
+/// I11, A14: a member replays nothing of a team that had the name before its own, by neither way; all of its own is there.
+#[tokio::test]
+async fn a_member_replays_nothing_of_an_earlier_team_of_the_name() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let make = async || conn.ok("team.create", json!({ "name": "red" })).await;
+    let join = json!({ "teamName": "red", "name": "ann" });
+    make().await;
+    let first = daemon.connect().await;
+    first.ok("team.join", join.clone()).await;
+    conn.ok("message.send", json!({ "to": "ann", "teamName": "red", "message": "a secret" })).await;
+    let old = conn.spawn(&["/bin/true"], json!({ "name": "old", "teamName": "red" })).await;
+    conn.wait(&old).await;
+    conn.ok("team.delete", json!({ "name": "red", "force": true })).await;
+    make().await;
+    conn.ok("message.send", json!({ "to": "team-lead", "teamName": "red", "message": "x" })).await;
+    let second = daemon.connect().await;
+    second.ok("team.join", join).await;
+    let all = conn.ok("event.replay", json!({ "sinceSeq": 0, "limit": 1000 })).await;
+    let made = all["events"].as_array().unwrap().iter().rfind(|event| event["type"] == "team.created");
+    let made = made.unwrap()["seq"].as_u64().unwrap();
+    let replayed = second.ok("event.replay", json!({ "sinceSeq": 0, "limit": 1000 })).await;
+    let since = json!({ "sinceSeq": 0 });
+    let mut events =
+        second.client.subscribe_raw("event.subscribe", since, "event.unsubscribe").await.unwrap();
+    assert_eq!(next(&mut events).await["type"], "snapshot");
+    for seen in [replayed["events"][0].clone(), next(&mut events).await] {
+        assert_eq!((&seen["type"], seen["seq"].as_u64()), (&json!("team.created"), Some(made)), "{seen}");
+    }
+    daemon.end().await;
+}
+
+/// TS-07, SV-08: that an archived task is removed is told as that of any other.
+#[tokio::test]
+async fn the_removal_of_an_archived_task_is_told() {
+    let daemon = Daemon::with().config("[task]\nhold = \"0s\"\npanel_hold = \"0s\"\n").start();
+    let conn = daemon.connect().await;
+    let id = conn.sh("exit 0").await;
+    conn.wait(&id).await;
+    let notices = conn.ok("notification.next", json!({})).await;
+    conn.ok("notification.ack", json!({ "ids": [notices["notifications"][0]["id"]] })).await;
+    assert_eq!(conn.ok("task.list", json!({})).await["tasks"], json!([]));
+    let mut events = conn.events(json!(["task"])).await;
+    next(&mut events).await;
+    conn.ok("task.remove", json!({ "taskId": id })).await;
+    let removed = next(&mut events).await;
+    assert_eq!((&removed["type"], &removed["data"]["taskId"]), (&json!("task.removed"), &json!(id)));
+    assert_eq!(removed["data"]["sessionId"], "main");
+    daemon.end().await;
+}

@@ -9,7 +9,7 @@ use super::resolve::Found;
 use super::{Archived, Cause, Launch, Past, Prompt, State};
 use crate::caller::Caller;
 use crate::core::{AT_ONCE, Core};
-use crate::cx::Cx;
+use crate::cx::{About, Cx};
 use crate::effect::Effect;
 use crate::mailbox;
 use crate::record::Record;
@@ -135,6 +135,11 @@ impl Core {
         match self.find(&params.task_id)? {
             Found::Archived(id) => {
                 self.needs_operator(caller, "the archive")?;
+                if let Some(session) = self.archive.get(&id).map(|entry| entry.session.clone()) {
+                    let data = json!({ "taskId": id, "sessionId": session });
+                    let about = About { task: Some(id), session: Some(session), ..About::default() };
+                    cx.event(Topic::Task, "task.removed", about, data);
+                }
                 self.drop_archived(cx, id);
             }
             Found::Live(id) => {
