@@ -1,7 +1,7 @@
 //! Batches: several requests in one text, executed one after another, answered together in their order.
 //!
-//! Each request can be taken back from the moment the batch is read. A batch holds up no other one while it waits: only
-//! once its answers so far are large does it keep its turn.
+//! Each request can be taken back from the moment the batch is read. A batch holds up no other one while it waits, unless
+//! what the waiting ones hold of large answers is too much already.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl Batch {
                     return Some(MethodResponse::error(Id::Null, error).into());
                 }
                 if bytes >= HIGH_WATER {
-                    turn.keep();
+                    turn.keep(bytes);
                 }
                 turn.pass();
             }
@@ -163,7 +163,15 @@ impl Call {
             if !begins {
                 return Some(cancelled());
             }
-            Some(service.call(&request, revocable, turn).await)
+            let lends = service.api.takes_no_turn(&request.method);
+            let mut call = service.call(&request, revocable, turn);
+            if lends && let Some(answer) = (&mut call).now_or_never() {
+                return Some(answer);
+            }
+            if lends {
+                turn.lend(service.connection.turns());
+            }
+            Some(call.await)
         };
         let response = tokio::select! {
             biased;

@@ -87,7 +87,7 @@ impl Origin {
 
     /// Passes the turn on: there is nothing to answer yet.
     pub fn pass(&self) {
-        self.turn.pass();
+        self.turn.lend(&self.connection.turns);
     }
 }
 

@@ -113,6 +113,11 @@ impl Api {
         }
     }
 
+    /// Whether a call of this method may wait, and has no large answer for which it takes its turn.
+    pub(crate) fn takes_no_turn(&self, method: &str) -> bool {
+        matches!(self.manners.get(method), Some(Manner::Read | Manner::Work))
+    }
+
     /// Whether a call of this method is dropped when it is taken back.
     pub(crate) fn is_dropped(&self, method: &str) -> bool {
         !matches!(self.manners.get(method), Some(Manner::Take | Manner::Work))

@@ -24,6 +24,36 @@ async fn a_waiting_batch_holds_up_no_other() {
     }
 }
 
+/// SV-09, I8: batches that have large answers and wait for something hold up no other such batch, until they hold too much
+/// together; what waits then goes on once they are over.
+#[tokio::test]
+async fn batches_that_wait_with_large_answers_hold_up_no_other() {
+    let mut daemon = Daemon::start(Limits::default());
+    let mut client = daemon.client().await;
+    let batch = |id: u64| {
+        let calls = [("test.page", json!({})), ("test.wait", json!({}))];
+        let calls = calls.map(|(method, params)| call(id, method, params));
+        format!("[{}]", calls.join(","))
+    };
+    // Each holds a little more than a half of what may be held.
+    for id in [1, 2] {
+        client.send(&batch(id)).await;
+        assert_eq!(daemon.next().await, Seen::Paged);
+        assert_eq!(daemon.next().await, Seen::Began);
+    }
+    client.send(&batch(3)).await;
+    client.send(&call(4, "test.echo", json!({"text": "on"}))).await;
+    assert_eq!(client.next().await.unwrap()["id"], 4);
+    assert_eq!(daemon.next().await, Seen::Echoed, "no third page is made");
+    client.send(&call(5, "test.release", json!({}))).await;
+    let mut ids = std::collections::BTreeSet::new();
+    for _ in 0..4 {
+        let answer = client.next().await.unwrap();
+        ids.insert(answer.get(0).unwrap_or(&answer)["id"].as_u64());
+    }
+    assert_eq!(ids, [1, 2, 3, 5].map(Some).into());
+}
+
 /// SV-09: a request of a batch can be taken back before it is reached: then it does nothing.
 #[tokio::test]
 async fn an_entry_is_taken_back_before_it_is_reached() {
