@@ -102,8 +102,31 @@ async fn shims(bench: &mut Bench, client: &mut Line) -> Result<()> {
     Ok(())
 }
 
-/// Makes tasks that have ended: each waits for one that failed. No process runs, all else is as for any other.
+/// Runs `true` as so many agents. Nobody acknowledges their ends, so all of them stay in memory.
 async fn finished_tasks(daemon: &Daemon, count: usize) -> Result<()> {
+    let params = json!({ "command": ["true"], "runInBackground": true });
+    let mut set = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (mut client, params) = (daemon.connect().await?, params.clone());
+        set.spawn(async move {
+            let mut ids = Vec::new();
+            for _ in 0..=count / CLIENTS {
+                ids.push(client.call("agent.spawn", &params).await?["taskId"].take());
+            }
+            client.call("task.wait", &json!({ "taskIds": ids, "mode": "all" })).await
+        });
+    }
+    while let Some(ended) = set.join_next().await {
+        let waited = ended??;
+        let tasks = waited["tasks"].as_array().context("the tasks")?;
+        anyhow::ensure!(tasks.iter().all(|task| task["status"] == "completed"), "not all ended: {waited}");
+    }
+    Ok(())
+}
+
+/// Fills the store with tasks that have ended: each waits for one that failed. No process runs for them, all else is
+/// as for any other.
+async fn failed_tasks(daemon: &Daemon, count: usize) -> Result<()> {
     let mut client = daemon.connect().await?;
     let failed = client.call("agent.spawn", &json!({ "command": ["false"] })).await?;
     let params = json!({ "command": ["true"], "after": [failed["taskId"]], "runInBackground": true });
@@ -136,7 +159,7 @@ async fn start_full(bench: &mut Bench, daemon: &mut Daemon) -> Result<()> {
     let mut client = daemon.connect().await?;
     acknowledge(&mut client).await?;
     for _ in 1..STORED / KEPT {
-        finished_tasks(daemon, KEPT).await?;
+        failed_tasks(daemon, KEPT).await?;
         acknowledge(&mut client).await?;
     }
     let boxes = open_sessions(daemon, CLIENTS).await?;
