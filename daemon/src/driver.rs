@@ -62,6 +62,8 @@ pub trait Hands: Send + 'static {
     fn start(&self, start: Start);
     /// Ends an attempt's process tree.
     fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis);
+    /// Keeps no more of what an attempt prints.
+    fn close_output(&self, task: TaskId, attempt: u32);
     /// Appends a row to a task's `events.jsonl`.
     fn log(&self, directory: String, row: serde_json::Value);
     /// Deletes a task's directory.
@@ -267,6 +269,7 @@ impl<H: Hands> Driver<H> {
             Effect::Event(happened) => self.hub.publish(happened, &self.sight()),
             Effect::Start(start) => self.hands.start(*start),
             Effect::Stop { task, attempt, grace_ms } => self.hands.stop(task, attempt, grace_ms),
+            Effect::CloseOutput { task, attempt } => self.hands.close_output(task, attempt),
             Effect::Log { task, session, row } => self.hands.log(directory(&session, task), row),
             Effect::RemoveFiles { task, session } => self.hands.remove_files(directory(&session, task)),
             Effect::Over(who) => self.hub.end_of(&who),
@@ -311,6 +314,7 @@ pub(crate) mod tests {
     impl Hands for NoHands {
         fn start(&self, _: Start) {}
         fn stop(&self, _: TaskId, _: u32, _: Millis) {}
+        fn close_output(&self, _: TaskId, _: u32) {}
         fn log(&self, _: String, _: serde_json::Value) {}
         fn remove_files(&self, _: String) {}
         fn forget(&self, _: u64) {}

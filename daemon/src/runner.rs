@@ -117,6 +117,8 @@ struct Agent {
 enum Command {
     /// End the tree.
     Stop(Millis),
+    /// Keep no more output.
+    CloseOutput,
     /// Set the terminal's size.
     Resize {
         /// Width.
@@ -209,6 +211,16 @@ impl Runner {
         let sent = agent.commands.send(Command::Resize { cols, rows, reply }).await;
         sent.map_err(|_| ended(task))?;
         answer.await.map_err(|_| ended(task))?
+    }
+
+    /// Tells an attempt something that nobody waits for.
+    fn tell(&self, task: TaskId, attempt: u32, command: Command) {
+        let Some(agent) = self.agent(task).filter(|agent| agent.attempt == attempt) else {
+            tracing::debug!(%task, ?command, "a command came after the end");
+            return;
+        };
+        // Behind a queue full of commands it waits its turn; it is never dropped.
+        self.inner.tracker.spawn(async move { drop(agent.commands.send(command).await) });
     }
 
     fn agent(&self, task: TaskId) -> Option<Agent> {
@@ -354,13 +366,12 @@ impl Hands for Runner {
     }
 
     fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
-        let agent = self.inner.agents().get(&task).filter(|agent| agent.attempt == attempt).cloned();
-        let Some(agent) = agent else {
-            tracing::debug!(%task, "a stop came after the end");
-            return;
-        };
-        // Behind a queue full of commands it waits its turn; it is never dropped.
-        self.inner.tracker.spawn(async move { drop(agent.commands.send(Command::Stop(grace_ms)).await) });
+        self.tell(task, attempt, Command::Stop(grace_ms));
+    }
+
+    fn close_output(&self, task: TaskId, attempt: u32) {
+        tracing::warn!(%task, "the output of all tasks fills its bound: no more of this one's is kept");
+        self.tell(task, attempt, Command::CloseOutput);
     }
 
     fn log(&self, directory: String, row: serde_json::Value) {

@@ -18,6 +18,7 @@ use crate::mailbox::Mail;
 use crate::record::Counter;
 use crate::session::Pause;
 use crate::table::Table;
+use crate::task::output::Printed;
 use crate::task::{Archive, Past, Tasks};
 use crate::{mailbox, message, notification, session, team};
 
@@ -55,7 +56,7 @@ pub struct Live {
     /// Connections that hold a notification.
     pub(crate) noted: BTreeMap<NotificationId, u64>,
     /// A running task's output as last reported: stored at most once a second.
-    pub(crate) output: BTreeMap<TaskId, (u64, bool)>,
+    pub(crate) output: BTreeMap<TaskId, Printed>,
     /// Where the edge keeps a task's environment values.
     pub(crate) task_vaults: BTreeMap<TaskId, u64>,
     /// Where the edge keeps a session's environment values.

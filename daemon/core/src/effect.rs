@@ -75,6 +75,13 @@ pub enum Effect {
         /// Time between TERM and KILL.
         grace_ms: Millis,
     },
+    /// Keep no more of what an attempt prints. Derived again: a shim says what was printed to whoever finds it.
+    CloseOutput {
+        /// The task.
+        task: TaskId,
+        /// The run.
+        attempt: u32,
+    },
     /// Append a row to the task's `events.jsonl`. May be lost.
     Log {
         /// The task.

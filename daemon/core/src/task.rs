@@ -17,6 +17,7 @@ pub mod archive;
 pub mod hold;
 pub mod index;
 pub mod list;
+pub(crate) mod output;
 pub mod queue;
 pub mod resolve;
 pub mod resume;

@@ -114,6 +114,11 @@ impl Sink {
         OutputState { bytes: self.len, truncated: self.truncated, error: self.error.clone() }
     }
 
+    /// Makes what the file has all that it takes: its limit is where it is now.
+    pub(crate) fn close(&mut self) {
+        self.max = self.max.min(self.len);
+    }
+
     /// Takes what a source has, at most one turn of it.
     pub(crate) fn take(&mut self, source: &mut Source) -> Taken {
         let moved = match self.allowed(Instant::now()) {

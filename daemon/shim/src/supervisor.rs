@@ -264,6 +264,7 @@ impl Supervisor {
             stdin_seq: self.stdin.last_seq(),
             stdin_waiting: self.stdin.waiting_seq(),
             answers_resize: true,
+            closes_output: true,
         }
     }
 

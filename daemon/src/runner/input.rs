@@ -165,6 +165,7 @@ mod tests {
             stdin_seq,
             stdin_waiting,
             answers_resize: true,
+            closes_output: true,
         }
     }
 

@@ -1,4 +1,5 @@
-//! What a shim is to be told on every connection, and what became of it: a stop, and a terminal's size.
+//! What a shim is to be told on every connection, and what became of it: a stop, a terminal's size, and that no more
+//! output is kept.
 //!
 //! It is noted before it is sent, and said again after each hello: a connection may break between the two. Commands
 //! come at any time, while a shim starts or is looked for as well, so a stop's grace is counted here and not by the
@@ -22,6 +23,10 @@ pub(super) struct Lasting {
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
     /// Whether the shim is older than the daemon, and says nothing of sizes.
     takes_silently: bool,
+    /// Whether no more output is to be kept.
+    closed: bool,
+    /// Whether the shim knows how to; an older one would hang up.
+    closes: bool,
 }
 
 #[derive(Debug)]
@@ -41,6 +46,7 @@ impl Lasting {
                 let fresh = Instant::now().checked_add(Duration::from_millis(grace));
                 self.stop = Some(Stop { grace, deadline: asked.into_iter().chain(fresh).min() });
             }
+            Command::CloseOutput => self.closed = true,
             Command::Resize { cols, rows, reply } => {
                 self.size = Some((cols, rows));
                 self.waiting.retain(|reply| !reply.is_closed());
@@ -69,9 +75,10 @@ impl Lasting {
         stop.deadline = None;
     }
 
-    /// The shim says whether it answers sizes.
+    /// The shim says what it knows.
     pub(super) fn greeted(&mut self, state: &State) {
         self.takes_silently = !state.answers_resize;
+        self.closes = state.closes_output;
     }
 
     /// All of it is on its way to the shim: one that says nothing of a size has it, as far as can be told.
@@ -90,7 +97,8 @@ impl Lasting {
             0 => DaemonLine::Kill {},
             grace_ms => DaemonLine::Stop { grace_ms },
         });
-        stop.into_iter().chain(self.size.map(|(cols, rows)| DaemonLine::Resize { cols, rows }))
+        let close = (self.closed && self.closes).then_some(DaemonLine::CloseOutput {});
+        stop.into_iter().chain(close).chain(self.size.map(|(cols, rows)| DaemonLine::Resize { cols, rows }))
     }
 
     /// The shim says what became of a size. One that was replaced meanwhile is not waited for any more.
@@ -179,6 +187,21 @@ mod tests {
         lasting.resized(task, (70, 24), Some(ResizeError::NoTerminal));
         assert_eq!(three.await.unwrap().unwrap_err().kind, Kind::InvalidParams);
         assert_eq!(lasting.lines().count(), 0);
+    }
+
+    /// I8, SV-07: that no more output is kept is said after each hello, to a shim that says that it knows the words.
+    #[tokio::test]
+    async fn output_is_closed_where_the_shim_knows_how() {
+        let old = r#"{"outputBytes":0,"outputTruncated":false,"descendants":1}"#;
+        let mut lasting = Lasting::default();
+        lasting.note(Command::CloseOutput);
+        let mut state: State = serde_json::from_str(old).unwrap();
+        for closes in [false, true] {
+            state.closes_output = closes;
+            lasting.greeted(&state);
+            let said = lasting.lines().filter(|line| *line == DaemonLine::CloseOutput {}).count();
+            assert_eq!((said, lasting.owes()), (usize::from(closes), false));
+        }
     }
 
     /// SV-07, CD-03: under a shim that is older than the daemon, which answers no size, it is taken once it was said.

@@ -42,6 +42,42 @@ async fn output_stops_at_its_limit_and_the_task_goes_on() {
     daemon.end().await;
 }
 
+/// I8, C41: when what all agents print fills the bound of all output, those that print on keep no more, with the marker
+/// and the flag of a limit; they go on, nothing new starts, and a removal makes room for others.
+#[tokio::test]
+async fn the_output_of_all_agents_is_bounded_while_they_print() {
+    let daemon = Daemon::with().config("[output]\ntotal = \"100KiB\"\n").start();
+    let conn = daemon.connect().await;
+    let (mut ids, mut kept) = (Vec::new(), 0);
+    for _ in 0..2 {
+        ids.push(conn.spawn(&["/bin/cat"], json!({ "stdin": "pipe" })).await);
+    }
+    for id in &ids {
+        let text = "x".repeat(60 << 10);
+        conn.ok("task.write", json!({ "taskId": id, "text": text })).await;
+    }
+    for id in &ids {
+        while conn.task(id).await["outputTruncated"] == false {
+            conn.ok("task.write", json!({ "taskId": id, "text": "more\n" })).await;
+        }
+    }
+    let argv = json!({ "command": ["/bin/true"] });
+    assert_eq!(conn.kind("agent.spawn", argv.clone()).await, Kind::OutputCap);
+    for id in &ids {
+        conn.ok("task.write", json!({ "taskId": id, "text": "the end", "eof": true })).await;
+        let task = conn.wait(id).await;
+        assert_eq!((&task["exit"]["code"], &task["outputTruncated"]), (&json!(0), &json!(true)), "{task}");
+        let text = fs::read_to_string(task["outputFile"].as_str().unwrap()).unwrap();
+        assert!(text.ends_with(" bytes reached, the rest was dropped]\n"), "{:?}", text.get(61 << 10..));
+        kept += text.len();
+    }
+    // What they printed before they were told; they print a few bytes at a time.
+    assert!((120 << 10..200 << 10).contains(&kept), "{kept}");
+    conn.ok("task.remove", json!({ "taskId": ids[0] })).await;
+    assert_eq!(conn.ok("agent.spawn", argv).await["status"], "completed");
+    daemon.end().await;
+}
+
 /// OF-04: the last lines can be had at once, by their number.
 #[tokio::test]
 async fn the_last_thousand_lines_can_be_had_at_once() {

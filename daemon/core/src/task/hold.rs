@@ -54,22 +54,6 @@ impl Core {
         self.prune_archive(cx);
     }
 
-    /// Refuses a new run when the output that is kept fills its bound (C41, I8).
-    pub(crate) fn has_output_room(&self) -> Result<(), Error> {
-        let used = self.output_used();
-        if used < self.limits.output_total {
-            return Ok(());
-        }
-        Err(Error::new(Kind::OutputCap, "the output of all tasks fills its bound: remove or prune tasks")
-            .with("used", used)
-            .with("limit", self.limits.output_total))
-    }
-
-    /// Bytes of output of all tasks, as last reported.
-    pub(crate) fn output_used(&self) -> u64 {
-        self.archive.output() + self.tasks.iter().map(|row| row.output_bytes).sum::<u64>()
-    }
-
     /// Brings the archive nearer to its bounds of age and count, by a share of what is beyond them.
     pub(crate) fn prune_archive(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..AT_ONCE {

@@ -33,6 +33,8 @@ struct Index {
     dependents: BTreeMap<TaskId, BTreeSet<TaskId>>,
     /// What is due when.
     timers: BTreeSet<(Millis, TaskId)>,
+    /// Bytes of output, as far as rows know.
+    output: u64,
     /// Hold times that timers follow from.
     hold_ms: Millis,
 }
@@ -119,6 +121,11 @@ impl Tasks {
         if let Some(newest) = self.table.iter().next_back() {
             row.share(newest);
         }
+    }
+
+    /// Bytes of their output files, as far as their rows know.
+    pub(crate) const fn output(&self) -> u64 {
+        self.index.output
     }
 
     /// The live agent outside teams with a name.
@@ -211,6 +218,7 @@ impl Index {
         if let Some(at) = self.deadline(row) {
             self.timers.insert((at, row.id));
         }
+        self.output += row.output_bytes;
     }
 
     fn drop(&mut self, row: &Row) {
@@ -242,6 +250,7 @@ impl Index {
         if let Some(at) = self.deadline(row) {
             self.timers.remove(&(at, row.id));
         }
+        self.output -= row.output_bytes;
     }
 
     /// When a task is due: the end of its time while it runs, the end of its hold time afterwards.

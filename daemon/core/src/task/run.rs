@@ -16,9 +16,6 @@ use crate::cx::{About, Cx};
 use crate::effect::Effect;
 use crate::input::{Ended, Report, RunnerEvent};
 
-/// How often a row is stored for progress alone (PG-08).
-const PROGRESS_EVERY: Millis = 1000;
-
 /// How a run ends.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -152,26 +149,6 @@ impl Core {
         } else {
             self.start(cx, id);
         }
-    }
-
-    /// Output: an event every time, a stored row at most once a second.
-    fn output(&mut self, cx: &mut Cx<'_>, id: TaskId, bytes: u64, truncated: bool) {
-        let Some(row) = self.tasks.get(&id) else { return };
-        self.live.output.insert(id, (bytes, truncated));
-        let now = cx.now;
-        if now.saturating_sub(row.active_at) >= PROGRESS_EVERY || truncated != row.output_truncated {
-            self.tasks.update(cx, id, |row| {
-                row.output_bytes = bytes;
-                row.output_truncated = truncated;
-                row.active_at = now;
-            });
-            self.log(cx, id, json!({ "phase": "progress", "outputBytes": bytes }));
-        }
-        let data = json!({ "outputBytes": bytes, "truncated": truncated });
-        self.task_event(cx, id, Topic::Output, "output.appended", data);
-        let line = format!("{bytes} bytes of output");
-        self.task_event(cx, id, Topic::Task, "task.progress", json!({ "line": line }));
-        self.task_event(cx, id, Topic::Sdk, "task_progress", json!({ "summary": line }));
     }
 
     fn ended(&mut self, cx: &mut Cx<'_>, id: TaskId, ended: Ended) {

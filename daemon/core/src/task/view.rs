@@ -149,7 +149,8 @@ impl Core {
     pub fn view_row(&self, row: &Row, now: Millis) -> Task {
         let done_at = row.ended_at();
         let stored = (row.output_bytes, row.output_truncated);
-        let (output_bytes, output_truncated) = self.live.output.get(&row.id).copied().unwrap_or(stored);
+        let live = self.live.output.get(&row.id).map(|printed| (printed.bytes, printed.truncated));
+        let (output_bytes, output_truncated) = live.unwrap_or(stored);
         Task {
             id: row.id,
             kind: row.kind,

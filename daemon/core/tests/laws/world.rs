@@ -340,6 +340,7 @@ impl World {
                 Effect::Stop { task, attempt, .. } => self.processes.stop((task, attempt)),
                 Effect::Event(_)
                 | Effect::Log { .. }
+                | Effect::CloseOutput { .. }
                 | Effect::RemoveFiles { .. }
                 | Effect::Over(_)
                 | Effect::Forget { .. } => {}

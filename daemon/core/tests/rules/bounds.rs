@@ -3,7 +3,7 @@
 use ccagent_core::input::Report;
 use ccagent_core::mailbox::{Read, is_kept};
 use ccagent_core::record::Write;
-use ccagent_core::{Input, Limits, Record};
+use ccagent_core::{Effect, Input, Limits, Record};
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::method::{
     AgentSpawn, MailboxAck, MessageSend, TaskGet, TaskRemove, TaskResume, TeamCreate,
@@ -38,6 +38,52 @@ fn output_of_all_tasks_is_bounded() {
     desk.refused::<AgentSpawn>(&person(), background(), Kind::OutputCap);
     desk.ok::<TaskRemove>(&person(), TaskRemoveParams { task_id: task.to_string(), force: None });
     desk.spawn(background());
+}
+
+/// The runs whose output the last input closed.
+fn closed(desk: &Desk) -> Vec<(ccagent_proto::TaskId, u32)> {
+    let close = |effect: &Effect| match effect {
+        Effect::CloseOutput { task, attempt } => Some((*task, *attempt)),
+        _ => None,
+    };
+    desk.effects.iter().filter_map(close).collect()
+}
+
+/// I8, C41: at the bound of all output a run that prints on is told to keep no more, with its next report and once in a
+/// daemon's life; nothing is stopped, and who prints nothing is told nothing.
+#[test]
+fn who_prints_on_at_the_bound_of_all_output_keeps_no_more() {
+    let mut desk = Desk::with(Limits { output_total: 1000, ..Limits::default() });
+    let [first, second, silent] = [(); 3].map(|()| desk.spawn(background()));
+    for task in [first, second, silent] {
+        desk.started(task);
+    }
+    for (task, bytes, closes) in [
+        (first, 600, false),
+        (second, 399, false),
+        (second, 400, true),
+        (second, 400, false),
+        (first, 601, true),
+    ] {
+        outputs(&mut desk, task, bytes);
+        let expected: Vec<_> = closes.then_some((task, 1)).into_iter().collect();
+        assert_eq!((closed(&desk), desk.stops()), (expected, vec![]), "{bytes}");
+    }
+    // The next daemon knows only what it hears.
+    desk.restart();
+    outputs(&mut desk, second, 400);
+    assert_eq!(closed(&desk), []);
+    outputs(&mut desk, first, 700);
+    assert_eq!(closed(&desk), [(first, 1)]);
+    assert!([first, second, silent].iter().all(|task| desk.get(*task).status == TaskStatus::Running));
+    // Room that is made is for others: what was closed stays so. A next run begins anew.
+    desk.exited(first, 0);
+    let remove = TaskRemoveParams { task_id: first.to_string(), force: None };
+    desk.ok::<TaskRemove>(&person(), remove);
+    outputs(&mut desk, second, 900);
+    assert_eq!(closed(&desk), []);
+    outputs(&mut desk, silent, 100);
+    assert_eq!(closed(&desk), [(silent, 1)]);
 }
 
 /// I8: ended tasks whose notices nobody takes are bounded as the queue is.

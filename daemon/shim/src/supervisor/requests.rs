@@ -40,6 +40,7 @@ impl Supervisor {
                 self.control.send(&ShimLine::Resized { cols, rows, error });
             }
             DaemonLine::OutputAck {} => self.control.acknowledge_output(),
+            DaemonLine::CloseOutput {} => self.sink.close(),
         }
     }
 

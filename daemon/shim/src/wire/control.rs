@@ -41,6 +41,8 @@ pub enum DaemonLine {
     },
     /// Allows the next `output` line.
     OutputAck {},
+    /// The output file has grown to its limit, whatever that was: all tasks' together fill theirs.
+    CloseOutput {},
 }
 
 impl DaemonLine {
@@ -58,6 +60,7 @@ impl DaemonLine {
             Self::Stdin { .. } => "stdin",
             Self::Resize { .. } => "resize",
             Self::OutputAck {} => "outputAck",
+            Self::CloseOutput {} => "closeOutput",
         }
     }
 }
@@ -140,6 +143,9 @@ pub struct State {
     /// Whether `resize` is answered; older shims take it and say nothing.
     #[serde(default)]
     pub answers_resize: bool,
+    /// Whether `closeOutput` is known; older shims hang up.
+    #[serde(default)]
+    pub closes_output: bool,
 }
 
 /// What there is to say of the output file.
@@ -187,7 +193,7 @@ mod tests {
         let state = br#"{"type":"state","pid":2,"outputBytes":1,"outputTruncated":false,"descendants":1,"stopping":false}"#;
         assert!(matches!(
             decode(state),
-            Ok(ShimLine::State(State { output_bytes: 1, answers_resize: false, .. }))
+            Ok(ShimLine::State(State { output_bytes: 1, answers_resize: false, closes_output: false, .. }))
         ));
         let output = OutputState { bytes: 1, ..OutputState::default() };
         assert_eq!(decode::<ShimLine>(br#"{"type":"output","bytes":1}"#).unwrap(), ShimLine::Output(output));

@@ -32,6 +32,29 @@ fn at_the_limit_a_marker_is_written_and_the_agent_goes_on() {
     assert_eq!(record.output_bytes, output.len() as u64);
 }
 
+/// I8, C41: an output that is closed ends where it is, with the marker of a limit once something is missing; the agent
+/// goes on.
+#[test]
+fn a_closed_output_keeps_no_more_and_the_agent_goes_on() {
+    let mut lab = Lab::sh("echo kept; read x; echo dropped; read x; echo dropped; exit 9");
+    lab.spec.stdin = StdinKind::Pipe;
+    let running = lab.start();
+    let (mut client, state) = running.client();
+    assert!(state.closes_output);
+    client.await_output(&lab, "kept\n");
+    for _ in 0..2 {
+        client.send(&DaemonLine::CloseOutput {});
+    }
+    client.send(&DaemonLine::stdin(b"\n", false, 1));
+    let marker = "\n[ccagent: output limit of 5 bytes reached, the rest was dropped]\n";
+    client.await_output(&lab, marker);
+    assert!(running.client().1.output_truncated);
+    running.client().0.send(&DaemonLine::stdin(b"\n", false, 2));
+    let record = running.wait();
+    assert_eq!((record.code, record.output_truncated), (Some(9), true));
+    assert_eq!(lab.output(), format!("kept\n{marker}"));
+}
+
 #[test]
 fn output_of_exactly_the_limit_is_not_truncated() {
     let mut lab = Lab::sh("printf 12345");

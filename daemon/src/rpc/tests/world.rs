@@ -49,6 +49,8 @@ impl Hands for Orders {
         self.0.try_send(Order::Stop(task, grace_ms)).unwrap();
     }
 
+    fn close_output(&self, _: TaskId, _: u32) {}
+
     fn log(&self, _: String, _: Value) {}
 
     fn remove_files(&self, _: String) {}
