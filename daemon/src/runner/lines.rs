@@ -46,9 +46,9 @@ impl Lines {
     pub(super) async fn next(&mut self) -> Option<serde_json::Result<ShimLine>> {
         poll_fn(|cx| {
             match self.write(cx) {
-                Poll::Ready(Err(_)) => return Poll::Ready(None),
                 Poll::Ready(Ok(())) => self.flushed = true,
-                Poll::Pending => self.flushed = false,
+                // What a shim said before it went is still to be read; its end comes behind that.
+                Poll::Ready(Err(_)) | Poll::Pending => self.flushed = false,
             }
             let line = ready!(self.framed.poll_next_unpin(cx));
             Poll::Ready(line.and_then(Result::ok).map(|line| serde_json::from_str(&line)))
@@ -72,7 +72,24 @@ impl Lines {
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
-    use tokio::io::{AsyncBufReadExt, BufReader};
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    /// I2, CD-03: a shim that went before it took our lines is heard to its end: what it said of a write is its answer.
+    #[tokio::test]
+    async fn a_shim_that_went_is_heard_to_its_end() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut lines = Lines::new(ours);
+        for seq in 1..3 {
+            let done = serde_json::to_string(&ShimLine::StdinDone { seq, error: None }).unwrap();
+            theirs.write_all(format!("{done}\n").as_bytes()).await.unwrap();
+        }
+        drop(theirs);
+        for seq in 1..3 {
+            lines.say(DaemonLine::OutputAck {});
+            assert_eq!(lines.next().await.unwrap().unwrap(), ShimLine::StdinDone { seq, error: None });
+        }
+        assert!(lines.next().await.is_none());
+    }
 
     /// I4, D53: of a shim that takes nothing the newest wish of each kind is kept, however many there were, and none
     /// of them waits.
