@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ccagent_proto::daemon::DaemonHelloParams;
 use ccagent_proto::method::DaemonHello;
-use ccagent_proto::{Method, Subscription as Subscribe};
+use ccagent_proto::{Kind, Method, Subscription as Subscribe};
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 
@@ -37,6 +37,17 @@ pub struct Life {
     pub client: Client,
     /// The daemon's name for its life, to which numbers of events belong; `None` where it told none.
     pub epoch: Option<String>,
+}
+
+impl Life {
+    /// Whether a call failed since the daemon ends; one that refuses new calls on its way there is waited for.
+    async fn is_over(&self, error: &Error) -> bool {
+        if error.kind() == Some(Kind::ShuttingDown) {
+            drop(tokio::time::timeout(AWAY, self.client.closed()).await);
+            return true;
+        }
+        matches!(error, Error::Closed)
+    }
 }
 
 /// A connection to one daemon after the other.
@@ -89,7 +100,7 @@ impl Lasting {
         loop {
             let life = self.life().await;
             match life.client.call::<M>(params()).await {
-                Err(Error::Closed) => self.renew(&life).await?,
+                Err(error) if life.is_over(&error).await => self.renew(&life).await?,
                 answered => return answered,
             }
         }
@@ -106,7 +117,7 @@ impl Lasting {
         loop {
             let life = self.life().await;
             match life.client.subscribe::<S>(params(&life)).await {
-                Err(Error::Closed) => self.renew(&life).await?,
+                Err(error) if life.is_over(&error).await => self.renew(&life).await?,
                 followed => return followed.map(|items| (life, items)),
             }
         }
@@ -168,7 +179,12 @@ mod tests {
     use super::*;
 
     /// A daemon that answers so many calls, and ends at the next one.
-    fn daemon(mut answers: usize) -> Client {
+    fn daemon(answers: usize) -> Client {
+        daemon_that(answers, None)
+    }
+
+    /// The same, where the last answer may be an error.
+    fn daemon_that(mut answers: usize, last: Option<Value>) -> Client {
         let (ours, theirs) = UnixStream::pair().unwrap();
         tokio::spawn(async move {
             let (read, mut write) = theirs.into_split();
@@ -178,8 +194,14 @@ mod tests {
             {
                 answers -= 1;
                 let id = serde_json::from_str::<Value>(&line).unwrap()["id"].clone();
-                let answer = serde_json::json!({ "jsonrpc": "2.0", "id": id, "result": {} });
+                let mut answer = serde_json::json!({ "jsonrpc": "2.0", "id": id, "result": {} });
+                if let Some(error) = last.clone().filter(|_| answers == 0) {
+                    answer = serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": error });
+                }
                 write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+                if answers == 0 && last.is_some() {
+                    break;
+                }
             }
         });
         Client::over_stream(ours)
@@ -187,9 +209,16 @@ mod tests {
 
     /// A connection to a daemon that ends at its first call; what comes after it are tries to reach the next one.
     async fn lasting(next: impl Fn(usize) -> Result<Client, Error> + Send + Sync + 'static) -> Lasting {
+        lasting_from(daemon(1), next).await
+    }
+
+    async fn lasting_from(
+        first: Client,
+        next: impl Fn(usize) -> Result<Client, Error> + Send + Sync + 'static,
+    ) -> Lasting {
         let tries = AtomicUsize::new(0);
         let dial = move || std::future::ready(next(tries.fetch_add(1, Ordering::Relaxed))).boxed();
-        Lasting::begin(daemon(1), DaemonHelloParams::default(), Box::new(dial)).await.unwrap()
+        Lasting::begin(first, DaemonHelloParams::default(), Box::new(dial)).await.unwrap()
     }
 
     fn nobody() -> Result<Client, Error> {
@@ -205,6 +234,15 @@ mod tests {
                 .await;
         line.call::<TeamLeave>(Empty {}).await.unwrap();
         assert!(line.life().await.client.is_connected());
+    }
+
+    /// CD-06: a call that a daemon refuses since it is about to end is made at the next one.
+    #[tokio::test]
+    async fn a_refusal_on_the_way_to_the_end_is_no_answer() {
+        let data = serde_json::json!({ "kind": "shuttingDown", "retryable": true });
+        let error = serde_json::json!({ "code": -32020, "message": "no", "data": data });
+        let line = lasting_from(daemon_that(2, Some(error)), |_| Ok(daemon(2))).await;
+        line.call::<TeamLeave>(Empty {}).await.unwrap();
     }
 
     /// CD-02: a daemon that does not come back is given up, and not before its time.

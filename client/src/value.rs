@@ -1,6 +1,7 @@
 //! Values of options: durations, sizes, points in time and `K=V` pairs, with errors that say what would be right.
 
-use std::time::Duration;
+use std::cell::OnceCell;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -68,6 +69,15 @@ pub(crate) fn pairs_of_file(text: &str) -> Result<Vec<(String, String)>, String>
 /// Milliseconds of a duration, for the wire.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Tells how many milliseconds are left of a time that begins when it is asked for first.
+pub(crate) fn left(limit: Duration) -> impl Fn() -> u64 {
+    let begun = OnceCell::new();
+    move || {
+        let now = Instant::now();
+        millis(limit.saturating_sub(now - *begun.get_or_init(|| now)))
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use ccagent_proto::message::Message;
 use ccagent_proto::method::{MailboxAck, MailboxPoll, MailboxRead};
 
 use super::send;
-use crate::app::App;
+use crate::app::{App, Start};
 use crate::exit::{Exit, Stop};
 use crate::{render, value};
 
@@ -91,16 +91,16 @@ async fn inbox(app: &App, args: InboxArgs) -> anyhow::Result<Exit> {
 }
 
 async fn read(app: &App, args: ReadArgs) -> anyhow::Result<Exit> {
-    let client = app.connect().await?;
-    let mut found = messages(&client, &args.owner, args.ids.is_empty()).await?;
-    if let Some(wait) = args.wait.filter(|_| found.messages.is_empty()) {
-        let params = MailboxPollParams {
+    let line = app.connect_lasting(Start::Never).await?;
+    let mut found = messages(&line.life().await.client, &args.owner, args.ids.is_empty()).await?;
+    if let Some(left) = args.wait.filter(|_| found.messages.is_empty()).map(value::left) {
+        let params = || MailboxPollParams {
             team_name: args.owner.team.clone(),
             agent: args.owner.agent.clone(),
-            wait_ms: Some(value::millis(wait)),
+            wait_ms: Some(left()),
             max: None,
         };
-        found = client.call::<MailboxPoll>(params).await?;
+        found = line.call_with::<MailboxPoll>(params).await?;
     }
     if !args.ids.is_empty() {
         found.messages.retain(|message| args.ids.contains(&message.id));
@@ -109,7 +109,7 @@ async fn read(app: &App, args: ReadArgs) -> anyhow::Result<Exit> {
     app.out.list(&found, &found.messages, render::mail::full)?;
     if args.ack && !found.messages.is_empty() {
         let ids = found.messages.iter().map(|message| message.id).collect();
-        acknowledge(&client, ids, args.owner).await?;
+        acknowledge(&line.life().await.client, ids, args.owner).await?;
     }
     Ok(if found.messages.is_empty() && args.wait.is_some() { Exit::TIMEOUT } else { Exit::OK })
 }

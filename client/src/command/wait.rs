@@ -1,8 +1,7 @@
 //! `wait`: until agents are done, idle or waiting.
 
-use std::cell::OnceCell;
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ccagent_proto::method::TaskWait;
 use ccagent_proto::task::{TaskStatus, TaskWaitParams, WaitFor, WaitMode};
@@ -44,11 +43,7 @@ enum Target {
 pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     let line = app.connect_lasting(Start::Never).await?;
     let progress = spinner(app, &format!("waiting for {}", args.ids.join(", ")));
-    let begun = OnceCell::new();
-    let left = |limit: Duration| {
-        let now = Instant::now();
-        value::millis(limit.saturating_sub(now - *begun.get_or_init(|| now)))
-    };
+    let left = app.global.timeout.map(value::left);
     let params = || TaskWaitParams {
         task_ids: args.ids.clone(),
         mode: if args.any { WaitMode::Any } else { WaitMode::All },
@@ -57,7 +52,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
             Target::Idle => WaitFor::Idle,
             Target::Waiting => WaitFor::Waiting,
         }),
-        timeout_ms: app.global.timeout.map(left),
+        timeout_ms: left.as_ref().map(|left| left()),
     };
     let waited = line.call_with::<TaskWait>(params).await?;
     progress.finish_and_clear();

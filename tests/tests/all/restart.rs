@@ -284,7 +284,7 @@ async fn end(daemon: Daemon) {
     assert!(process.ends_within(PATIENCE));
 }
 
-/// SV-07, CD-02, CD-06: a program in the foreground, its log and waits for it go on over an orderly restart, which none of
+/// SV-07, CD-02, CD-06: a program in the foreground, its log, its viewers and waits for it go on over an orderly restart, which none of
 /// them anticipates, and over `kill -9`: no line is lost or printed twice, and the exit code is the program's.
 #[tokio::test]
 async fn clients_that_wait_for_an_agent_survive_a_restart() {
@@ -297,16 +297,19 @@ async fn clients_that_wait_for_an_agent_survive_a_restart() {
         assert_eq!(exec.line(), "before");
         let mut logs = begin(&["logs", "-f", "worker"]);
         assert_eq!(logs.line(), "before");
+        let mut attach = begin(&["attach", "--read-only", "worker"]);
+        assert_eq!(attach.line(), "before");
         let conn = daemon.connect().await;
         let id = conn.task("worker").await["id"].as_str().unwrap().to_owned();
         let waits = [begin(&["wait", "-q", &id]), begin(&["wait", "-q", &id, "--timeout", "1h"])];
-        while conn.ok("daemon.status", json!({})).await["connections"].as_u64().unwrap() < 5 {}
+        while conn.ok("daemon.status", json!({})).await["connections"].as_u64().unwrap() < 6 {}
         drop(conn);
         renew(&mut daemon, orderly).await;
         fs::write(&fifo, "between\n").unwrap();
         let rest = || vec!["between".to_owned(), "after".to_owned()];
         assert_eq!(exec.end(), (rest(), Some(7)), "{orderly}");
         assert_eq!(logs.end(), (rest(), Some(0)), "{orderly}");
+        assert_eq!(attach.end(), (rest(), Some(7)), "{orderly}");
         for wait in waits {
             assert_eq!(wait.end(), (Vec::new(), Some(1)), "{orderly}");
         }
