@@ -30,7 +30,7 @@ fn assert_gone(processes: &[Process]) {
 /// I4
 #[test]
 fn a_polite_agent_ends_within_its_grace() {
-    let lab = Lab::sh("trap 'echo bye; exit 5' TERM; echo ready; sleep 1000 & wait");
+    let lab = Lab::sh("trap 'echo bye; exit 5' TERM; sleep 1000 & echo ready; wait");
     let running = lab.start();
     let mut client = running.client_after("ready");
     client.send(&DaemonLine::Stop { grace_ms: LONG });
