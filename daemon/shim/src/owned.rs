@@ -28,9 +28,10 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether there is nothing at all in its place.
+    /// Whether there is nothing at all in its place: neither it, nor a directory that it could be in.
     pub fn is_absent(&self) -> bool {
-        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
+        use io::ErrorKind::{NotADirectory, NotFound};
+        matches!(self, Self::Io(error) if matches!(error.kind(), NotFound | NotADirectory))
     }
 }
 
@@ -88,6 +89,8 @@ mod tests {
             }
             assert!(open(&at("directory"), flags).is_err(), "{flags:?}");
         }
-        assert!(open(&at("none"), OFlags::RDONLY).unwrap_err().is_absent());
+        for none in ["none", "none/below", "file/below"] {
+            assert!(open(&at(none), OFlags::RDONLY).unwrap_err().is_absent(), "{none}");
+        }
     }
 }

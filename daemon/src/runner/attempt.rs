@@ -80,11 +80,13 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
             drop(child.wait().await);
             attempt.start_failed(kind, message).await;
         }
+        // Nothing was started, and of a start by the daemon before this one there is no record.
+        Err(error) if error.is_before_shim() && look::named(&attempt.dir()).is_none() => {
+            attempt.start_failed(StartErrorKind::Other, error.to_string()).await;
+        }
         // Whether something was started is not known: the files tell.
         Err(error) => {
-            let source =
-                std::error::Error::source(&error).map_or_else(String::new, |source| format!(": {source}"));
-            attempt.unclaimed = format!("{error}{source}");
+            attempt.unclaimed = error.to_string();
             attempt.adopt(orders).await;
         }
     }

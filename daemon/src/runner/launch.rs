@@ -28,16 +28,34 @@ pub(super) enum LaunchError {
     #[error("what to start could not be read from the store: {0}")]
     Record(String),
     /// A directory or the shim could not be made.
-    #[error("{what}")]
-    Io {
+    #[error("{what}: {source}")]
+    Unmade {
         /// What was tried.
         what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The shim could not be spoken with.
+    #[error("{what}: {source}")]
+    Mute {
+        /// What was tried.
+        what: &'static str,
         /// What the system said.
         source: io::Error,
     },
     /// The shim ended without an answer.
     #[error("the shim gave no answer")]
     NoReply,
+}
+
+impl LaunchError {
+    /// Whether no shim was started, so that nothing of the attempt can come from here.
+    pub(super) const fn is_before_shim(&self) -> bool {
+        match self {
+            Self::Record(_) | Self::Unmade { .. } => true,
+            Self::Mute { .. } | Self::NoReply => false,
+        }
+    }
 }
 
 /// How the name of an attempt's directory begins.
@@ -58,8 +76,9 @@ pub(super) async fn launch(
 ) -> Result<(Child, StartReply), LaunchError> {
     let launch = record(inner, start).await?;
     let dir = attempt_dir(&start.directory, start.attempt);
-    let failed = |what: String| move |source| LaunchError::Io { what, source };
-    files::make(&dir).map_err(failed(format!("the directory {} could not be made", dir.display())))?;
+    let unmade = |what: String| move |source| LaunchError::Unmade { what, source };
+    let mute = |what: &'static str| move |source| LaunchError::Mute { what, source };
+    files::make(&dir).map_err(unmade(format!("the directory {} could not be made", dir.display())))?;
     let spec = spec(inner, start, launch, dir);
     let mut text = serde_json::to_vec(&spec).map_err(|error| LaunchError::Record(error.to_string()))?;
     text.push(b'\n');
@@ -71,16 +90,16 @@ pub(super) async fn launch(
     // Known before anything runs under it: whoever connects from below is that agent from its first moment on.
     let mut child = inner
         .spawn_shim(start.task, start.attempt, &mut command)
-        .map_err(failed(format!("the shim {} could not be started", shim.display())))?;
+        .map_err(unmade(format!("the shim {} could not be started", shim.display())))?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(LaunchError::NoReply);
     };
     let exchange = async {
-        stdin.write_all(&text).await.map_err(failed("the shim took no instructions".to_owned()))?;
+        stdin.write_all(&text).await.map_err(mute("the shim took no instructions"))?;
         drop(stdin);
         let mut reply = Vec::new();
         let read = stdout.take(REPLY_MOST).read_to_end(&mut reply).await;
-        read.map_err(failed("the shim's answer could not be read".to_owned()))?;
+        read.map_err(mute("the shim's answer could not be read"))?;
         Ok(reply)
     };
     let mut exchange = std::pin::pin!(exchange);

@@ -88,7 +88,7 @@ pub(super) fn runs(process: Process, program: &Path) -> bool {
 
 /// Whether a shim may supervise the attempt right now; what can't be told counts as one that does (I6).
 pub(super) fn may_run(dir: &Path, boot: &str) -> bool {
-    !matches!(once(dir, None, boot, |_| true), Some(Look::Over(_)))
+    recorded(dir).is_err() || !matches!(once(dir, None, boot, |_| true), Some(Look::Over(_)))
 }
 
 /// How an attempt is over whose shim is gone; `None` when its exit record can't be read, which says nothing (I6).
@@ -115,7 +115,11 @@ pub(super) fn once(
     let shim = match known.cloned().map_or_else(|| recorded(dir), |known| Ok(Some(known))) {
         Ok(Some(shim)) => shim,
         Ok(None) => return Some(Look::Over(Over::NeverClaimed)),
-        Err(_) => return None,
+        Err(ReadError::Unreadable(_)) => return None,
+        // It was whole when it got its name, and does not become so again.
+        Err(error @ ReadError::Corrupt(_)) => {
+            return after(dir, Over::Lost(error.to_string())).map(Look::Over);
+        }
     };
     if *shim.boot != *boot {
         return after(dir, Over::OtherBoot).map(Look::Over);
@@ -216,8 +220,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("attempt-1");
         for boot in [BOOT, "another"] {
-            // No directory: whatever is asked of a name in it is refused.
-            fs::write(&dir, "").unwrap();
+            // A link to a name that the system does not take: whatever is asked of a name in it is refused.
+            std::os::unix::fs::symlink("x".repeat(300), &dir).unwrap();
             let gone = Shim { start: own().start + 1, boot: boot.into(), ..own() };
             let mut look = std::pin::pin!(at(&dir, Some(&gone), BOOT, |_| true));
             assert!(look.as_mut().now_or_never().is_none());

@@ -137,6 +137,54 @@ async fn an_attempt_of_which_nothing_is_sure_can_be_stopped() {
     assert_eq!(world.ended(task).await.status, TaskStatus::Killed);
 }
 
+/// I7, J134: whatever the system says at whichever step before there is a shim, the start has failed, and nothing is
+/// waited for.
+#[tokio::test]
+async fn what_keeps_a_shim_from_being_started_fails_the_start() {
+    type Spoil = fn(&Path);
+    let no_directory: Spoil = |path| std::fs::write(path, "").unwrap();
+    let dangling: Spoil = |path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+    let circle: Spoil = |path| std::os::unix::fs::symlink(path, path).unwrap();
+    let too_long: Spoil = |path| std::os::unix::fs::symlink("x".repeat(300), path).unwrap();
+    let directory: Spoil = |path| std::fs::create_dir(path).unwrap();
+    let refused: Spoil = |path| {
+        std::fs::write(path, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    let made = [no_directory, dangling, circle, too_long];
+    let places = ["state/sessions", "state/sessions/main"];
+    let makes = places.into_iter().flat_map(|place| made.map(|spoil| (place, spoil)));
+    let starts = made.into_iter().chain([directory, refused]).map(|spoil| ("shim", spoil));
+    for (number, (place, spoil)) in makes.chain(starts).enumerate() {
+        let world = World::with("");
+        let path = world.dir.path().join(place);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        drop(std::fs::remove_file(&path));
+        spoil(&path);
+        let task = world.spawn().await;
+        let task = world.ended(task).await;
+        assert_eq!(task.error.unwrap().kind, "startFailed", "{number} {place}");
+        assert_eq!(world.groups(), 0, "{number} {place}");
+    }
+}
+
+/// I7, J134: files that can't be whole again keep no attempt waiting whose shim is gone.
+#[tokio::test]
+async fn files_that_do_not_heal_are_not_waited_for() {
+    let gone = "parent=$(dirname $(dirname $dir))\nrm -r $parent\necho > $parent\n";
+    for (spoil, kind) in [
+        (gone, "startFailed"),
+        ("echo rubbish > $dir/claim\n", "shimLost"),
+        ("mkdir $dir/claim\n", "shimLost"),
+        ("mkfifo $dir/claim\n", "shimLost"),
+        ("ln -s . $dir/claim\n", "shimLost"),
+    ] {
+        let world = World::with(spoil);
+        let task = world.spawn().await;
+        assert_eq!(world.ended(task).await.error.unwrap().kind, kind, "{spoil}");
+    }
+}
+
 /// I8: no cgroup is left of a start that failed, whichever way it did.
 #[tokio::test]
 async fn a_failed_start_leaves_no_cgroup() {
