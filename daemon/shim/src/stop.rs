@@ -94,11 +94,13 @@ impl Stop {
         }
     }
 
-    /// Kills where the grace is over, and again what outlived a kill.
-    pub(crate) fn on_time(&mut self, now: Instant, cgroup: Option<&Cgroup>) {
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
+    /// Kills where the grace is over, and again what outlived a kill; says whether it did.
+    pub(crate) fn on_time(&mut self, now: Instant, cgroup: Option<&Cgroup>) -> bool {
+        let due = self.deadline().is_some_and(|deadline| deadline <= now);
+        if due {
             self.kill(cgroup);
         }
+        due
     }
 
     /// A process has ended and others remain: those that came meanwhile follow.

@@ -19,7 +19,7 @@ use std::{
 use ccagent_shim::{
     files,
     index::Stream,
-    tree::{Process, descendants},
+    tree::{Process, children, descendants},
     wire::{ExitRecord, LeaderEnd, ShimLine, StartReply, State},
 };
 use nix::sys::{signal::Signal, signalfd::SignalFd};
@@ -49,6 +49,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const CGROUP_AGAIN: Duration = Duration::from_secs(1);
 /// Most bytes read of one stream after the tree is gone: what a pipe can hold.
 const LAST_WORDS: u64 = 1 << 20;
+
+/// How a leader ended that a tracer keeps: nobody else can say it.
+const KILLED: LeaderEnd = LeaderEnd { code: None, signal: Some(Signal::SIGKILL as i32) };
 
 /// What a wait can be woken by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +122,10 @@ impl Supervisor {
             for wake in self.wait_for_next()? {
                 self.handle(wake);
             }
-            self.stop.on_time(Instant::now(), self.cgroup.as_ref());
+            if self.stop.on_time(Instant::now(), self.cgroup.as_ref()) && is_all_held(self.shim.pid) {
+                self.childless = true;
+                self.leader_end.get_or_insert(KILLED);
+            }
         }
         self.finish()
     }
@@ -303,6 +309,15 @@ impl Supervisor {
             oom: self.cgroup.as_ref().is_some_and(Cgroup::had_oom),
         }
     }
+}
+
+/// Whether all that is left of a tree has ended, and is kept from being collected: a tracer may do that for as long as
+/// it likes. Who lives at the end of a reading hangs at a child that was not seen to have ended, so the next one shows
+/// it.
+fn is_all_held(shim: i32) -> bool {
+    let read = || children(shim).unwrap_or_default();
+    let first = read();
+    !first.is_empty() && first.iter().all(|child| child.ended) && read() == first
 }
 
 fn end_of(status: WaitStatus) -> Option<LeaderEnd> {

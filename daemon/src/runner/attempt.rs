@@ -24,7 +24,7 @@ use super::control::Close;
 use super::input::Input;
 use super::lasting::Lasting;
 use super::look::{self, Look, Over};
-use super::silence::signal;
+use super::silence::{self, signal};
 use super::{Inner, Orders, launch, lost, tail};
 use crate::hub::Key;
 
@@ -71,13 +71,13 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
             attempt.runs(shim, orders).await;
         }
         // A shim of the daemon before this one was quicker: it is the one that counts.
-        Ok((mut child, StartReply::Failed { kind: StartErrorKind::AlreadyClaimed, .. })) => {
-            drop(child.wait().await);
+        Ok((child, StartReply::Failed { kind: StartErrorKind::AlreadyClaimed, .. })) => {
+            let_go(Some(child), None).await;
             attempt.inner.has_shim(attempt.task, attempt.number, None);
             attempt.adopt(orders).await;
         }
-        Ok((mut child, StartReply::Failed { kind, message, .. })) => {
-            drop(child.wait().await);
+        Ok((child, StartReply::Failed { kind, message, .. })) => {
+            let_go(Some(child), None).await;
             attempt.start_failed(kind, message).await;
         }
         // Nothing was started, and of a start by the daemon before this one there is no record.
@@ -271,24 +271,9 @@ impl Attempt {
         }
     }
 
-    /// The shim's process is gone before the end is reported: done means settled (I3). All that it has to say is on
-    /// disk by then, so one that somebody keeps from ending is ended.
+    /// The shim's process is gone before the end is reported: done means settled (I3).
     async fn wait_for_shim(&mut self) {
-        let (child, shim) = (self.child.take(), self.shim);
-        let mut gone = std::pin::pin!(async move {
-            match (child, shim) {
-                (Some(mut child), _) => drop(child.wait().await),
-                (None, Some(shim)) => lost::gone(shim).await,
-                (None, None) => {}
-            }
-        });
-        if tokio::time::timeout(LAST_MOST, &mut gone).await.is_err() {
-            if let Some(shim) = shim {
-                tracing::warn!(pid = shim.pid, "a shim does not end");
-                signal(shim, Signal::KILL);
-            }
-            gone.await;
-        }
+        let_go(self.child.take(), self.shim).await;
     }
 
     async fn start_failed(&self, kind: StartErrorKind, message: String) {
@@ -322,6 +307,21 @@ impl Attempt {
         }))
         .await;
     }
+}
+
+/// Returns when a shim has ended. All that it has to say was said by then, so one that somebody keeps from ending is
+/// ended. A tracer keeps the ended process as long as it likes, and may be of the very tree that is to go: that it is
+/// collected is not waited for.
+async fn let_go(child: Option<Child>, shim: Option<Process>) {
+    let Some(shim) = shim.or_else(|| silence::process(child.as_ref()?.id()?)) else { return };
+    let mut gone = std::pin::pin!(lost::gone(shim));
+    if tokio::time::timeout(LAST_MOST, &mut gone).await.is_err() {
+        tracing::warn!(pid = shim.pid, "a shim does not end");
+        signal(shim, Signal::KILL);
+        gone.await;
+    }
+    // Where a tracer has it still, the runtime collects it later.
+    drop(child.map(|mut child| child.try_wait()));
 }
 
 /// The pause after the next broken connection: longer each time, until a connection has held for a while.

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 /// How long a shim may owe an answer before it is looked at.
 pub(super) const OWED: Duration = Duration::from_secs(2);
-/// How often a shim that was asked to stop is let go on before it is ended.
+/// How often a shim that was asked to stop is let go on before it is ended. No signal lifts the stop of a tracer: that
+/// one has a single chance.
 const CHANCES: u32 = 3;
 
 /// What is known of a shim that owes an answer.
@@ -33,8 +34,12 @@ impl Silence {
     /// Looks at the shim: one that is stopped goes on, or is ended after some chances where an end was asked for.
     pub(super) fn look(&mut self, shim: Option<Process>, ends: bool) {
         self.since = Some(Instant::now());
-        let Some(shim) = shim.filter(|shim| is_stopped(*shim)) else { return };
-        self.chances += 1;
+        let Some(shim) = shim else { return };
+        self.chances += match state(shim) {
+            Some('T') => 1,
+            Some('t') => CHANCES,
+            _ => return,
+        };
         let signal = if ends && self.chances > CHANCES { Signal::KILL } else { Signal::CONT };
         tracing::warn!(pid = shim.pid, ?signal, "a shim was stopped by a signal");
         self::signal(shim, signal);
@@ -53,9 +58,9 @@ pub(super) fn process(pid: u32) -> Option<Process> {
     stat::read(pid.cast_signed()).ok().flatten().map(|stat| stat.process())
 }
 
-/// Whether a process is stopped by a signal or a tracer: the state is the third field of its `stat`, proc(5).
-fn is_stopped(process: Process) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
-    let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('T' | 't'))
+/// What a process does, as a letter: `T` is stopped by a signal, `t` by a tracer. It is the third field of its `stat`,
+/// proc(5).
+fn state(process: Process) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
 }

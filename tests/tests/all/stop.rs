@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use ccagent_proto::Kind;
 use ccagent_tests::Daemon;
 use ccagent_tests::process::{Process, marked};
+use nix::sys::ptrace;
+use nix::unistd::Pid;
 use serde_json::json;
 
 /// A tree of three generations that ignores every signal that can be ignored.
@@ -239,5 +241,28 @@ async fn a_task_is_done_when_its_last_process_is() {
     assert!(!["completed", "failed"].contains(&waited["tasks"][0]["status"].as_str().unwrap()), "{waited}");
     std::fs::write(fifo, "\n").unwrap();
     assert_eq!(conn.wait(&id).await["status"], "completed");
+    daemon.end().await;
+}
+
+/// I4, D53: who traces a shim or its program keeps the ended process, and the stop comes to its end all the same.
+#[tokio::test]
+async fn a_tracer_keeps_nothing_from_being_stopped() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let attach = |pid| ptrace::attach(pid).unwrap();
+    let seize = |pid| ptrace::seize(pid, ptrace::Options::empty()).unwrap();
+    let tracers: [&dyn Fn(Pid); 2] = [&attach, &seize];
+    for (number, trace) in tracers.into_iter().enumerate() {
+        for of_shim in [true, false] {
+            let (id, pid) = conn.sh_pid("trap '' TERM; echo $$; setsid sleep 601 & sleep 602; wait").await;
+            let agent = Process::of(&pid);
+            let tree = marked(&id);
+            // It is not waited for here: it stays as it is, and is nobody else's to collect.
+            trace(Pid::from_raw(if of_shim { agent.parent().unwrap() } else { agent.pid }));
+            let stopped = conn.ok("task.stop", json!({ "taskId": id, "graceMs": 300 })).await;
+            assert_eq!(stopped["task"]["status"], "killed", "{number} {of_shim}");
+            assert!(tree.iter().all(|process| !process.is_alive()), "{number} {of_shim}");
+        }
+    }
     daemon.end().await;
 }
