@@ -147,6 +147,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         socket: config.socket.clone(),
         state_dir: config.state_dir.clone(),
         output_rate: config.bytes("output.rate"),
+        output_most: config.bytes("output.task"),
         open_files: raise_open_files(),
         cgroup: Delegated::find(),
     })

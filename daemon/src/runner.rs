@@ -24,6 +24,7 @@ mod silence;
 mod survivors;
 mod tail;
 mod watch;
+mod written;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// Bytes of output a second and task, above which output is dropped; 0 is none.
     pub output_rate: u64,
+    /// Bytes of output of a task at most.
+    pub output_most: u64,
     /// The soft limit of open files that the daemon was started with; agents get it back.
     pub open_files: Option<u64>,
     /// The delegated cgroup, where there is one.
@@ -110,6 +113,8 @@ struct Agent {
     /// Apart from the commands: a stop does not wait behind bytes that nobody reads.
     writes: mpsc::Sender<Write>,
     shim: Option<u32>,
+    /// Bytes of output, as the shim said last; unknown as long as nobody hears it.
+    output: Option<u64>,
 }
 
 /// What an attempt is told.
@@ -142,7 +147,7 @@ impl Agent {
         let (commands, commanded) = mpsc::channel(COMMANDS);
         let (writes, written) = mpsc::channel(WRITES);
         (
-            Self { attempt, generation, commands, writes, shim },
+            Self { attempt, generation, commands, writes, shim, output: None },
             Orders { commands: commanded, writes: written },
         )
     }

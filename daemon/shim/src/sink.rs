@@ -119,6 +119,13 @@ impl Sink {
         self.max = self.max.min(self.len);
     }
 
+    /// Gives up the file. What an agent added to it by itself goes: it is no output, and may be as long as it likes.
+    pub(crate) fn finish(self) {
+        if self.file.metadata().is_ok_and(|metadata| metadata.len() > self.len) {
+            self.file.set_len(self.len).ok();
+        }
+    }
+
     /// Takes what a source has, at most one turn of it.
     pub(crate) fn take(&mut self, source: &mut Source) -> Taken {
         let moved = match self.allowed(Instant::now()) {

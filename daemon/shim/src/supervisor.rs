@@ -286,7 +286,7 @@ impl Supervisor {
             }
         }
         let record = self.record();
-        drop(self.sink);
+        self.sink.finish();
         let written = self.attempt.write_exit(&record);
         self.attempt.unlink_control();
         self.control.farewell(&ShimLine::Exited(record), Instant::now() + FAREWELL);

@@ -51,6 +51,8 @@ pub(crate) struct Wanted {
     pub(crate) max: u64,
     /// The last lines are looked for in so many bytes at most.
     pub(crate) back: u64,
+    /// So many bytes of the file are output: an agent can make it as long as it likes.
+    pub(crate) end: u64,
     /// Whether more may be written.
     pub(crate) grows: bool,
 }
@@ -95,7 +97,7 @@ pub(crate) fn open(path: &Path) -> Result<Option<File>, Error> {
 }
 
 fn read_file(file: &File, path: &Path, wanted: Wanted) -> io::Result<Piece> {
-    let size = file.metadata()?.len();
+    let size = file.metadata()?.len().min(wanted.end);
     let max = wanted.max.clamp(1, MAX_BYTES);
     let streams = Streams::open(path)?;
     let begin = match wanted.from {

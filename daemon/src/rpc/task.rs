@@ -82,6 +82,7 @@ pub(crate) async fn output(
             max,
             // Who bounds the bytes wants the end of the lines, and not their beginning.
             back: params.max_bytes.unwrap_or(output::LOOK_BACK),
+            end: context.runner.written(&task),
             grows: !task.status.is_done(),
         };
         let path = task.output_file.clone();
@@ -188,7 +189,8 @@ impl Follower {
         let (status, done) = (task.status, task.status.is_done());
         let max = if matches!(self.from, From::LastLines(_)) { output::DEFAULT_BYTES } else { FOLLOWED };
         let back = output::LOOK_BACK;
-        let wanted = Wanted { from: self.from, stream: None, max, back, grows: !done };
+        let end = self.context.runner.written(&task);
+        let wanted = Wanted { from: self.from, stream: None, max, back, end, grows: !done };
         let path = task.output_file;
         let (items, next) = Context::blocking(move || items(Path::new(&path), wanted, status)).await?;
         self.from = From::Offset(next);

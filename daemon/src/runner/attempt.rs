@@ -192,6 +192,7 @@ impl Attempt {
                 }
             };
             self.input.cut();
+            self.inner.has_written(self.task, self.number, None);
             if let Close::Exited(record) = close {
                 break Over::Said(record);
             }
@@ -295,7 +296,9 @@ impl Attempt {
         }
         self.remove_group();
         let path = PathBuf::from(&self.directory).join("output");
-        let tail = tokio::task::spawn_blocking(move || tail::of(&path)).await.ok().flatten();
+        let bytes = record.output_bytes;
+        self.inner.has_written(self.task, self.number, Some(bytes));
+        let tail = tokio::task::spawn_blocking(move || tail::of(&path, bytes)).await.ok().flatten();
         self.inner.hub.wake(&Key::Output(self.task));
         self.report(Report::Ended(Ended {
             exit: Exit { code: record.code, signal: record.signal },

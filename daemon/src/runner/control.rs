@@ -74,6 +74,7 @@ impl Attempt {
         match line {
             ShimLine::State(state) => self.greeted(state, lines, output).await,
             ShimLine::Output(state) => {
+                self.inner.has_written(self.task, self.number, Some(state.bytes));
                 self.inner.hub.wake(&Key::Output(self.task));
                 output.changed(state);
                 lines.say(DaemonLine::OutputAck {});
@@ -93,6 +94,7 @@ impl Attempt {
         self.lasting.greeted(&state);
         self.say_lasting(lines);
         self.input.greeted(&state);
+        self.inner.has_written(self.task, self.number, Some(state.output_bytes));
         if state.output_bytes > 0 || state.output_truncated {
             let (bytes, truncated) = (state.output_bytes, state.output_truncated);
             output.changed(OutputState { bytes, truncated, error: state.output_error });

@@ -52,6 +52,7 @@ impl World {
             socket: PathBuf::new(),
             state_dir: state.clone(),
             output_rate: 0,
+            output_most: 1 << 30,
             open_files: None,
             cgroup: Some(Delegated::at(groups)),
         };

@@ -288,3 +288,42 @@ async fn output_that_is_not_utf8_comes_as_base64() {
     assert_eq!((output.get("text"), &output["base64"]), (None, &json!("//4=")));
     daemon.end().await;
 }
+
+/// OF-07, I8: what an agent makes of its own output file is no output of it, neither while it runs nor after its end.
+#[tokio::test]
+async fn a_file_that_an_agent_lengthened_ends_where_its_output_does() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let script = format!(
+        "echo one; truncate -s 1T $(ls -d {}/sessions/*/$CCAGENT_TASK_ID)/output; echo two; read x; echo three",
+        daemon.home.state.display()
+    );
+    let id = conn.spawn(&["/bin/sh", "-c", &script], json!({ "stdin": "pipe" })).await;
+    assert_eq!(conn.see(&id, "two\n").await, "one\ntwo\n");
+    for last in ["two\n", "three\n"] {
+        let tail = conn.ok("task.output", json!({ "taskId": id, "tailLines": 1 })).await;
+        assert_eq!(tail["text"], last);
+        let beyond = conn.ok("task.output", json!({ "taskId": id, "offset": 1 << 30 })).await;
+        assert_eq!((&beyond["text"], &beyond["nextOffset"]), (&json!(""), &json!(1 << 30)));
+        conn.call("task.write", json!({ "taskId": id, "eof": true })).await.ok();
+        let task = conn.wait(&id).await;
+        let file = fs::OpenOptions::new().write(true).open(task["outputFile"].as_str().unwrap()).unwrap();
+        if last == "two\n" {
+            assert_eq!(file.metadata().unwrap().len(), 14);
+        }
+        file.set_len(1 << 40).unwrap();
+    }
+    assert_eq!(conn.output(&id).await, "one\ntwo\nthree\n");
+    let params = TaskFollowParams { task_id: id, offset: Some(0), ..TaskFollowParams::default() };
+    let mut items = conn.client.subscribe::<TaskFollow>(params).await.unwrap();
+    let mut seen = String::new();
+    loop {
+        let item = tokio::time::timeout(PATIENCE, items.next()).await.unwrap().unwrap().unwrap();
+        seen.push_str(item.text.as_deref().unwrap_or_default());
+        if item.done == Some(true) {
+            break;
+        }
+    }
+    assert_eq!(seen, "one\ntwo\nthree\n");
+    daemon.end().await;
+}

@@ -17,6 +17,9 @@ use rustix::fs::OFlags;
 use super::{Rate, Sink};
 use crate::{failure, timeline::Timeline};
 
+/// More than all the marks that say what is missing.
+const MARKS: u64 = 1024;
+
 impl Sink {
     /// Makes the output file, or goes on behind an earlier attempt's output.
     pub(crate) fn open(spec: &StartSpec) -> Result<Self, StartFailure> {
@@ -28,7 +31,8 @@ impl Sink {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let file = open_own(&spec.output_file, spec.append_output)?;
-        let len = file.metadata()?.len();
+        // What an agent added to it by itself is beyond all that there can be.
+        let len = file.metadata()?.len().min(spec.max_output_bytes.saturating_add(MARKS));
         let index = open_own(&index::path_of(&spec.output_file), spec.append_output)?;
         let timeline = Timeline::new(index, len)?;
         let rate = Rate { limit: spec.output_rate, since: Instant::now(), used: 0 };

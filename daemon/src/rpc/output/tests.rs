@@ -32,7 +32,7 @@ impl Output {
 }
 
 fn from(from: From) -> Wanted {
-    Wanted { from, stream: None, max: DEFAULT_BYTES, back: LOOK_BACK, grows: false }
+    Wanted { from, stream: None, max: DEFAULT_BYTES, back: LOOK_BACK, end: u64::MAX, grows: false }
 }
 
 /// OF-07: a planted link, and anything else that is no file of ours, is refused and not read.

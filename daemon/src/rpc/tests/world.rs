@@ -104,6 +104,7 @@ impl World {
             socket: PathBuf::new(),
             state_dir,
             output_rate: 0,
+            output_most: 1 << 30,
             open_files: None,
             cgroup: None,
         };
