@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     fn stat(pid: i32, parent: i32, ended: bool) -> Stat {
-        Stat { pid, parent, group: pid, start_time: 1, ended }
+        Stat { pid, parent, group: pid, session: pid, start_time: 1, ended }
     }
 
     /// D58, D62

@@ -48,6 +48,9 @@ pub(super) struct Attempt {
     /// What it means when nothing is on record of an attempt that was to start now.
     unclaimed: String,
     child: Option<Child>,
+    /// Whether the shim was a child of ours: then all that it leaves comes to us. What one of an earlier daemon leaves
+    /// goes to init, and who threw its marks away is like any other process there.
+    pub(super) is_ours: bool,
 }
 
 /// Who asked for an attempt: that decides what it means when no shim has it.
@@ -65,6 +68,7 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
     match launch::launch(&attempt.inner, &start, &mut attempt.lasting, &mut orders).await {
         Ok((child, StartReply::Started { shim_pid, shim_start, pid, .. })) => {
             attempt.child = Some(child);
+            attempt.is_ours = true;
             let boot = attempt.inner.boot.clone();
             let shim = Shim { pid: shim_pid, start: shim_start, boot, leader: Some(pid) };
             attempt.known = Some(shim.clone());
@@ -87,6 +91,7 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
         // Whether something was started is not known: the files tell.
         Err(error) => {
             attempt.unclaimed = error.to_string();
+            attempt.is_ours = !error.is_before_shim();
             attempt.adopt(orders).await;
         }
     }
@@ -124,6 +129,7 @@ impl Attempt {
             origin,
             unclaimed: "no shim took it up".to_owned(),
             child: None,
+            is_ours: false,
         }
     }
 

@@ -82,7 +82,12 @@ pub(super) async fn end(attempt: &Attempt, message: &str) {
         tracing::warn!(task = %attempt.task, ?pids, "processes that can't be read may be of a lost agent");
         format!("; whether {} belong to it can't be told", pids.join(", "))
     };
-    attempt.report(Report::ShimLost { message: format!("{message}; its processes were ended{left}") }).await;
+    let ended = if attempt.is_ours {
+        "its processes were ended"
+    } else {
+        "those of its processes that could be found were ended, and such as hid themselves may run on"
+    };
+    attempt.report(Report::ShimLost { message: format!("{message}; {ended}{left}") }).await;
 }
 
 /// Rounds of a search, until one finds nothing.
@@ -297,7 +302,14 @@ mod tests {
     /// of keys, a browser that somebody started from a program older than the shim is not waited for.
     #[test]
     fn only_what_can_come_from_the_shim_is_doubtful() {
-        let stat = |pid, parent, start_time| Stat { pid, parent, group: pid, start_time, ended: false };
+        let stat = |pid, parent, start_time| Stat {
+            pid,
+            parent,
+            group: pid,
+            session: pid,
+            start_time,
+            ended: false,
+        };
         let (daemon, manager, shell) = (10, 20, 30);
         let all = [
             stat(daemon, 1, 5),

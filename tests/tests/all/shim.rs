@@ -181,6 +181,46 @@ async fn an_end_beside_a_killed_shim_is_searched_for() {
     daemon.end().await;
 }
 
+/// I3, I6, D52: of a shim that was killed it is said what was ended, and no more: all of it where its orphans came to
+/// the daemon; where they went to init, what its session tells is ended, and what hid itself may run on, as is said.
+#[tokio::test]
+async fn what_hid_itself_is_not_said_to_be_ended() {
+    for crash in [false, true] {
+        let mut daemon = Daemon::start();
+        let conn = daemon.connect().await;
+        let script = "(env -i /bin/sh -c 'echo led $$; exec sleep 609' &)
+             (env -i setsid /bin/sh -c 'echo hidden $$; exec sleep 607' &)
+             echo agent $$; exec sleep 608";
+        let id = conn.sh(script).await;
+        conn.see(&id, "led ").await;
+        conn.see(&id, "hidden ").await;
+        let seen = conn.see(&id, "agent ").await;
+        let process = |name| {
+            let line = seen.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            Process::open(line.unwrap().parse().unwrap()).unwrap()
+        };
+        let (agent, led, hidden) = (process("agent"), process("led"), process("hidden"));
+        known(&conn, &id, agent.pid).await;
+        let shim = Process::open(agent.parent().unwrap()).unwrap();
+        if crash {
+            daemon.crash();
+        }
+        shim.signal(Signal::KILL);
+        assert!(shim.ends_within(PATIENCE));
+        if crash {
+            daemon.restart();
+        }
+        let conn = daemon.connect().await;
+        let task = conn.wait(&id).await;
+        assert_eq!(task["error"]["kind"], "shimLost", "{task}");
+        let message = task["error"]["message"].as_str().unwrap();
+        assert_eq!((message.contains("may run on"), hidden.is_alive()), (crash, crash), "{message}");
+        assert!(!agent.is_alive() && !led.is_alive());
+        hidden.signal(Signal::KILL);
+        daemon.end().await;
+    }
+}
+
 /// I6, I9, J134: files that were deleted are no proof that nothing runs: who lives on is known by the store, no second
 /// copy of it can be resumed beside it, and a stop ends it with its tree.
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Finding the processes of an attempt whose shim is gone, by the marks in their environment.
 //!
-//! A process that threw its environment away is found as long as a marked one is its ancestor. This is the daemon's
+//! A process that threw its environment away is found as long as a marked one is its ancestor, or leads its session:
+//! only who descends from a session's leader is in it, whoever of those between them has ended. This is the daemon's
 //! second line: while the shim lives, nothing of the tree can get out of its sight.
 
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt};
@@ -40,6 +41,11 @@ pub fn find_marked(task_id: &str, hashes: &[String]) -> io::Result<Marked> {
             Err(_) => marked.unreadable.push(stat.process()),
         }
     }
+    let leaders: BTreeSet<i32> =
+        roots.iter().filter(|stat| stat.session == stat.pid).map(|stat| stat.pid).collect();
+    let led =
+        all.iter().filter(|stat| !stat.ended && leaders.contains(&stat.session) && is_signallable(stat));
+    roots.extend(led);
     let pids: Vec<i32> = roots.iter().map(|stat| stat.pid).collect();
     let descendants = below(&all, &pids).into_iter().filter(is_signallable);
     let found: BTreeSet<Process> =
@@ -87,6 +93,27 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         child
+    }
+
+    /// D52, I3: who threw its marks away and lost its parent is found by the leader of its session, and nobody else's
+    /// session is looked at.
+    #[test]
+    fn what_a_marked_leader_leads_is_found() {
+        let hash = token_hash(&format!("leader-{}", getpid().as_raw_nonzero()));
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", "(env -i sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000"]);
+        command.env(TASK_ID, "agent_c").env(MARK, &hash).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut led = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut led).unwrap();
+        let found = find_marked("agent_c", &[hash]).unwrap().found;
+        let pids: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
+        let expected = [child.id().cast_signed(), led.trim().parse().unwrap()];
+        for process in found {
+            send(process, Signal::KILL).unwrap();
+        }
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(pids, BTreeSet::from(expected));
     }
 
     /// D52, D49: the shim is gone, its agent's tree is not.

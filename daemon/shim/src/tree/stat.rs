@@ -13,6 +13,8 @@ pub struct Stat {
     pub parent: i32,
     /// Process group, field 5.
     pub group: i32,
+    /// Session, field 6.
+    pub session: i32,
     /// Start time in clock ticks since boot, field 22.
     pub start_time: u64,
     /// Whether it has ended and only waits to be reaped, field 3.
@@ -78,8 +80,9 @@ fn parse(text: &[u8]) -> Option<Stat> {
     let ended = matches!(fields.next()?, "Z" | "X" | "x");
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    let start_time = fields.nth(16)?.parse().ok()?;
-    Some(Stat { pid: pid.parse().ok()?, parent, group, start_time, ended })
+    let session = fields.next()?.parse().ok()?;
+    let start_time = fields.nth(15)?.parse().ok()?;
+    Some(Stat { pid: pid.parse().ok()?, parent, group, session, start_time, ended })
 }
 
 #[cfg(test)]
@@ -90,7 +93,10 @@ mod tests {
     fn a_name_full_of_parentheses_is_no_trap() {
         let text = b"77 (a) Z 1 (x)) S 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 2 3\n";
         let stat = parse(text).unwrap();
-        assert_eq!(stat, Stat { pid: 77, parent: 5, group: 6, start_time: 987_654, ended: false });
+        assert_eq!(
+            stat,
+            Stat { pid: 77, parent: 5, group: 6, session: 7, start_time: 987_654, ended: false }
+        );
     }
 
     #[test]
