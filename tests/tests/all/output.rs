@@ -327,3 +327,26 @@ async fn a_file_that_an_agent_lengthened_ends_where_its_output_does() {
     assert_eq!(seen, "one\ntwo\nthree\n");
     daemon.end().await;
 }
+
+/// OF-07, I8: where nobody can say how much of a file is output, its limit says it, and an attempt that goes on behind
+/// an earlier one does not go on behind what the agent made of it.
+#[tokio::test]
+async fn a_lengthened_file_of_a_lost_shim_ends_at_its_limit() {
+    let daemon = Daemon::with().config("[output]\ntask = \"64KiB\"\n").start();
+    let conn = daemon.connect().await;
+    let script = format!(
+        "echo one; truncate -s 1T $(ls -d {}/sessions/*/$CCAGENT_TASK_ID)/output; kill -9 $PPID; sleep 600",
+        daemon.home.state.display()
+    );
+    let id = conn.sh(&script).await;
+    for _ in 0..2 {
+        let task = conn.wait(&id).await;
+        assert_eq!(task["error"]["kind"], "shimLost", "{task}");
+        assert!(task["outputBytes"].as_u64().unwrap() < 128 << 10, "{task}");
+        let beyond = conn.ok("task.output", json!({ "taskId": id, "offset": 128 << 10 })).await;
+        assert_eq!((&beyond["text"], &beyond["nextOffset"]), (&json!(""), &json!(128 << 10)));
+        conn.ok("task.resume", json!({ "taskId": id })).await;
+    }
+    conn.wait(&id).await;
+    daemon.end().await;
+}
