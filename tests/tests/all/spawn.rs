@@ -271,3 +271,27 @@ async fn a_live_agents_name_is_taken() {
     conn.ok("agent.spawn", params).await;
     daemon.end().await;
 }
+
+/// I7, J134: a session whose directory is none starts nothing and says so at once, also to a caller that would wait, and
+/// starts again once there is room for it.
+#[tokio::test]
+async fn a_session_whose_directory_is_no_directory_starts_nothing() {
+    let mut daemon = Daemon::start();
+    let place = daemon.home.state.join("sessions/main");
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    std::fs::write(&place, "").unwrap();
+    for background in [true, false] {
+        let conn = daemon.connect().await;
+        let spawn = json!({ "command": ["true"], "runInBackground": background });
+        assert_eq!(conn.kind("agent.spawn", spawn).await, Kind::StartFailed);
+        daemon.crash();
+        daemon.restart();
+    }
+    let conn = daemon.connect().await;
+    let tasks = conn.ok("task.list", json!({})).await;
+    assert!(tasks["tasks"].as_array().unwrap().iter().all(|task| task["status"] == "failed"), "{tasks}");
+    std::fs::remove_file(&place).unwrap();
+    let id = conn.sh("true").await;
+    assert_eq!(conn.wait(&id).await["status"], "completed");
+    daemon.end().await;
+}
