@@ -26,6 +26,8 @@ pub const BASE: [&str; 7] = ["PATH", "HOME", "LANG", "TERM", "USER", "SHELL", "T
 const MAX_ANCESTORS: usize = 256;
 /// More of a process's environment is not read.
 const MAX_ENVIRONMENT: u64 = 4 << 20;
+/// Of what a process's environment gives to agents no more is kept: every connection has it of its own.
+const MAX_BASE: usize = 32 << 10;
 /// A process's environment is not waited for any longer.
 const ENVIRONMENT_TIME: Duration = Duration::from_secs(1);
 
@@ -249,12 +251,14 @@ fn parent_of(child: Stat) -> Option<Stat> {
 
 fn base_of(pid: i32) -> Option<BTreeMap<String, String>> {
     let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    let mut base = BTreeMap::new();
+    let (mut base, mut room) = (BTreeMap::new(), MAX_BASE);
     for entry in BufReader::new(file.take(MAX_ENVIRONMENT)).split(0) {
         let Ok(entry) = String::from_utf8(entry.ok()?) else { continue };
         if let Some((name, value)) = entry.split_once('=')
             && BASE.contains(&name)
+            && let Some(left) = room.checked_sub(entry.len())
         {
+            room = left;
             base.insert(name.to_owned(), value.to_owned());
         }
     }
@@ -361,6 +365,23 @@ mod tests {
         let environment = Peer::own().environment(&Who::Operator).await.unwrap();
         assert!(environment.base.keys().all(|name| BASE.contains(&name.as_str())));
         assert!(environment.base.contains_key("PATH"));
+    }
+
+    /// I8: of an environment that is too large to keep for every connection, what has room is kept.
+    #[test]
+    fn a_large_environment_is_kept_in_part() {
+        let mut command = std::process::Command::new("/bin/cat");
+        command.env_clear().env("LANG", "C").env("TERM", "x".repeat(MAX_BASE)).env("USER", "u");
+        let piped = std::process::Stdio::piped;
+        let mut child = command.stdin(piped()).stdout(piped()).spawn().unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        // Once it answers its environment is there.
+        std::io::Write::write_all(&mut input, b"x").unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        let base = base_of(child.id().try_into().unwrap()).unwrap();
+        drop(input);
+        child.wait().unwrap();
+        assert_eq!(base.into_keys().collect::<Vec<_>>(), ["LANG", "USER"]);
     }
 
     /// I8, SV-05: a process whose environment never comes is waited for a while and apart from everything else, and those
