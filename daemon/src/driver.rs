@@ -20,7 +20,7 @@ use ccagent_core::effect::Start;
 use ccagent_core::record::Write;
 use ccagent_core::recovery::Survivor;
 use ccagent_core::task::Row;
-use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input};
+use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input, bounds};
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::method::Response;
 use ccagent_proto::task::Task;
@@ -38,6 +38,9 @@ pub use handle::Handle;
 const BATCH: usize = 256;
 /// Bytes of writes after which a batch is full.
 const BATCH_BYTES: usize = 1 << 20;
+
+// A row that the store refuses would end the daemon: the rules see to it that there is none.
+const _: () = assert!(bounds::ROW_MOST <= store::MAX_VALUE);
 
 /// A question about the core.
 pub(crate) type Question = Box<dyn FnOnce(&Core, Millis) + Send>;

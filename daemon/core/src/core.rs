@@ -20,7 +20,7 @@ use crate::session::Pause;
 use crate::table::Table;
 use crate::task::output::Printed;
 use crate::task::{Archive, Past, Tasks};
-use crate::{mailbox, message, notification, session, team};
+use crate::{bounds, mailbox, message, notification, session, team};
 
 /// Most tasks, entries or keys that one tick takes up: all of its writes are one commit, during which nothing else is
 /// answered and the store frees no memory.
@@ -172,6 +172,7 @@ impl Core {
 
     fn call(&mut self, cx: &mut Cx<'_>, caller: &Caller, request: Request) -> Result<Response, Error> {
         self.admit(caller, &request)?;
+        bounds::check(&request)?;
         let used = match self.seen_key(cx, caller, &request)? {
             Repeat::Answer(response) => {
                 // The first call's values are kept; this one's are not needed.

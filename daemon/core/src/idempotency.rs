@@ -137,10 +137,6 @@ impl Core {
         let Some((key, params)) = keyed(request) else {
             return Ok(None);
         };
-        if key.is_empty() || key.len() > 256 {
-            return Err(Error::new(Kind::InvalidParams, "idempotencyKey has 1 to 256 bytes")
-                .with("path", "idempotencyKey"));
-        }
         // Hashes: whatever bytes a key has, they can be stored, and no value of an environment can be read.
         let named = format!("{}/{key}", identity(caller));
         let id = blake3::hash(named.as_bytes()).to_hex().to_string();

@@ -13,6 +13,7 @@ use ccagent_proto::{Error, Kind, MessageId, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::bounds::MESSAGE_MOST;
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::{About, Cx};
@@ -128,15 +129,8 @@ impl Core {
         let target = self.route(caller, &params.to, params.team_name.as_deref())?;
         let (text, kind) = content(params.message)?;
         self.may_say(caller, kind)?;
-        if text.len() as u64 > self.limits.message {
-            return Err(Error::new(
-                Kind::MessageTooLarge,
-                format!("a message has at most {} bytes: send a file's path", self.limits.message),
-            )
-            .with("limit", self.limits.message)
-            .with("bytes", text.len()));
-        }
         let bytes = text.len() as u64;
+        self.fits(bytes)?;
         for address in &target.addresses {
             self.has_room(address, bytes)?;
         }
@@ -148,6 +142,16 @@ impl Core {
             delivered.push(self.post(cx, address, from, &text, kind, &summary));
         }
         Ok(MessageSendResult { route: target.route, delivered })
+    }
+
+    /// Refuses a message that is too large.
+    fn fits(&self, bytes: u64) -> Result<(), Error> {
+        let most = self.limits.message.min(MESSAGE_MOST);
+        if bytes <= most {
+            return Ok(());
+        }
+        let why = format!("a message has at most {most} bytes: send a file's path");
+        Err(Error::new(Kind::MessageTooLarge, why).with("limit", most).with("bytes", bytes))
     }
 
     /// Adds one message to one mailbox.
@@ -209,13 +213,10 @@ impl Core {
                 Error::new(Kind::InvalidParams, "a message says something").with("path", "message.text")
             );
         }
+        self.fits(message.text.len() as u64)?;
         // Who brings it is not who sent it: it may well be for the person whose connection this is.
         let (_, address) = self.lookup(&to, None).ok_or_else(|| self.unreachable(&to, None))?;
         self.has_room(&address, message.text.len() as u64)?;
-        if message.text.len() as u64 > self.limits.message {
-            return Err(Error::new(Kind::MessageTooLarge, "the message is larger than this daemon takes")
-                .with("limit", self.limits.message));
-        }
         let summary = summary_of(message.summary.as_deref(), &message.text);
         let from = format!("uds:{}", shorten(&message.from, 200));
         let mut delivered = self.post(cx, address, from.into(), &message.text, MessageKind::Text, &summary);

@@ -15,6 +15,7 @@ use crate::cx::{About, Cx};
 use crate::page;
 use crate::record::Record;
 use crate::table::Stored;
+use crate::task::shape;
 
 /// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +129,7 @@ impl Core {
         params: wire::SessionOpenParams,
     ) -> Result<wire::SessionOpenResult, Error> {
         refuse_unbuilt(&params)?;
+        shape::check_mode(params.permission_mode.as_deref())?;
         let name = params.name.unwrap_or_else(|| "operator".to_owned());
         crate::team::check_name(&name, "name")?;
         if self.sessions.len() >= SESSIONS_MOST {

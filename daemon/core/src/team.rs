@@ -11,6 +11,7 @@ use ccagent_proto::{Empty, Error, Kind, Millis, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::bounds::{PATH_MOST, TEXT_MOST};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::{About, Cx};
@@ -33,6 +34,8 @@ const OPERATOR: &str = "operator";
 const TEAMS_MOST: usize = 1000;
 /// Members of a team at most.
 const MEMBERS_MOST: usize = 1000;
+/// Bytes at most of what its members say of themselves: all of it stands in one row, which every change writes anew.
+const MEMBERS_BYTES: usize = 1 << 20;
 /// Names that mean something else.
 const RESERVED: &[&str] = &["main", "daemon", "user", "human", "system"];
 
@@ -256,11 +259,11 @@ impl Core {
                 .with("needs", "lead"));
         }
         match row.member(name) {
-            None if row.members.len() >= MEMBERS_MOST => Err(too_many_members(row)),
             Some(member) if *member.name == *row.lead || self.is_alive(member) => {
                 Err(task::spawn::name_taken(name))
             }
-            _ => Ok(()),
+            // Where it will work is known only later.
+            _ => has_place(row, name, TEXT_MOST + 2 * PATH_MOST),
         }
     }
 
@@ -279,9 +282,18 @@ impl Core {
     }
 }
 
-pub(crate) fn too_many_members(row: &Row) -> Error {
-    Error::new(Kind::Overloaded, format!("the team {} has too many members", row.name))
-        .with("limit", MEMBERS_MOST)
+/// Refuses a member, with what it says of itself, for whom a team has no place.
+fn has_place(row: &Row, name: &str, bytes: usize) -> Result<(), Error> {
+    let others = row.members.iter().filter(|member| *member.name != *name);
+    let (count, held) = others.fold((1, bytes), |(count, held), other| (count + 1, held + other.bytes()));
+    let full = |limit| {
+        Err(Error::new(Kind::Overloaded, format!("the team {} has too many members", row.name))
+            .with("limit", limit))
+    };
+    if count > MEMBERS_MOST {
+        return full(MEMBERS_MOST);
+    }
+    if held > MEMBERS_BYTES { full(MEMBERS_BYTES) } else { Ok(()) }
 }
 
 pub(crate) fn no_member() -> Error {

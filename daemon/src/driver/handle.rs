@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ccagent_core::input::Run;
 use ccagent_core::task::resolve::Found;
-use ccagent_core::{Caller, Core, Input, RunnerEvent};
+use ccagent_core::{Caller, Core, Input, RunnerEvent, bounds};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
@@ -268,6 +268,7 @@ impl Handle {
         team: Option<String>,
         agent: Option<String>,
     ) -> Result<Arc<str>, Error> {
+        bounds::mailbox(team.as_ref(), agent.as_ref())?;
         let caller = caller.clone();
         self.ask(move |core, _| core.address(&caller, team.as_deref(), agent.as_deref()))
             .await?

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ccagent_core::{Caller, Core, Who};
+use ccagent_core::{Caller, Core, Who, bounds};
 use ccagent_proto::daemon::{
     ClientInfo, ConfigValue, DaemonConfigParams, DaemonConfigResult, DaemonExportParams, DaemonExportResult,
     DaemonHelloParams, DaemonHelloResult, DaemonMetricsResult, DaemonReloadResult, DaemonSetFlagParams,
@@ -108,6 +108,7 @@ pub(crate) async fn hello(
             Error::new(Kind::ProtocolVersion, format!("protocol {given} is not spoken here: {ours} is"));
         return Err(error.with("supported", vec![ours]));
     }
+    bounds::hello(&params)?;
     let caller = origin.connection.caller();
     let (token, session) = (params.token.clone(), params.session_id);
     // All of it is looked up before any of it holds: a refused hello changes nothing.

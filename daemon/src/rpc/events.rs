@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccagent_core::{Caller, Who};
+use ccagent_core::{Caller, Who, bounds};
 use ccagent_proto::Error;
 use ccagent_proto::event::{
     EventFilter, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams,
@@ -21,6 +21,7 @@ pub(crate) async fn subscribe(
     params: EventSubscribeParams,
 ) -> Result<BoxStream<'static, EventItem>, Error> {
     let caller = origin.connection.caller();
+    bounds::subscription(&params)?;
     if let Some(filter) = params.filter.as_ref().filter(|_| caller.who != Who::Operator) {
         may_name(&context, &caller, filter).await?;
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccagent_core::Caller;
+use ccagent_core::{Caller, bounds};
 use ccagent_proto::mailbox::{MailboxPollParams, MailboxReadResult, MailboxSubscribeParams};
 use ccagent_proto::message::{Message, MessageSendParams, MessageSendResult};
 use ccagent_proto::method::{MailboxPoll, MessageSend, NotificationNext};
@@ -55,6 +55,7 @@ pub(crate) async fn next_notification(
 ) -> Result<NotificationListResult, Error> {
     let caller = origin.connection.caller();
     let patience = Patience::new(&origin, Some(params.wait_ms.unwrap_or(0)));
+    bounds::in_session(params.session_id.as_ref())?;
     let at = async || {
         let (asker, named) = (caller.clone(), params.session_id.clone());
         let session = context.handle.ask(move |core, _| core.session_of(&asker, named.as_ref())).await??;

@@ -1,6 +1,7 @@
 //! The edge as a client meets it: a small set of methods behind a real socket, in all framings.
 
 mod batches;
+mod bounds;
 mod client;
 mod ends;
 mod foreground;

@@ -125,7 +125,7 @@ impl Core {
         shape::refuse_unbuilt(params)?;
         let session = self.session_of(caller, params.session_id.as_ref())?;
         let argv = shape::command_of(params)?;
-        shape::check(params)?;
+        shape::check_mode(params.permission_mode.as_deref())?;
         self.refuse_below_stop(self.task_of(caller))?;
         self.has_output_room()?;
         let (name, team) = self.names_of(caller, params)?;

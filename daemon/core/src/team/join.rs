@@ -6,7 +6,7 @@ use ccagent_proto::team as wire;
 use ccagent_proto::{Empty, Error, Kind, Millis, TaskId};
 use serde_json::json;
 
-use super::{MEMBERS_MOST, Member, Seen, check_agent_name, key, no_member, team_event, too_many_members};
+use super::{Member, Seen, check_agent_name, has_place, key, no_member, team_event};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
@@ -35,9 +35,10 @@ impl Core {
             }
         }
 
-        if member.is_none() && row.members.len() >= MEMBERS_MOST {
-            return Err(too_many_members(row));
-        }
+        let given = |text: &Option<String>, kept: Option<&str>| text.as_deref().or(kept).map_or(0, str::len);
+        let cwd = given(&params.cwd, member.map(|member| &*member.cwd));
+        let r#type = given(&params.agent_type, member.and_then(|member| member.agent_type.as_deref()));
+        has_place(row, &params.name, cwd + r#type)?;
 
         let (team, name) = (params.team_name.clone(), params.name.clone());
         let token = match params.token.filter(|_| resumes) {

@@ -43,6 +43,13 @@ pub struct Member {
     pub joined_at: Millis,
 }
 
+impl Member {
+    /// Bytes of what it says of itself.
+    pub(super) fn bytes(&self) -> usize {
+        self.cwd.len() + self.agent_type.as_deref().map_or(0, str::len)
+    }
+}
+
 impl Core {
     /// Enters a spawned member.
     pub(crate) fn enlist(&mut self, cx: &mut Cx<'_>, row: &task::Row) {

@@ -29,3 +29,5 @@ mod stop;
 mod task;
 #[cfg(test)]
 mod team;
+#[cfg(test)]
+mod texts;

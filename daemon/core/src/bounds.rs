@@ -1,0 +1,335 @@
+//! How much text a call may bring: what is kept of it stays in memory, and stands in one row.
+//!
+//! The texts of every call are named here, and nowhere else: a new method does not compile before it says its own.
+//! What messages say is bounded by the config.
+
+use std::collections::BTreeMap;
+
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::daemon::DaemonHelloParams;
+use ccagent_proto::event::EventSubscribeParams;
+use ccagent_proto::message::{MessageDeliverParams, MessageSendParams};
+use ccagent_proto::method::Request;
+use ccagent_proto::session::SessionOpenParams;
+use ccagent_proto::task::{TaskListParams, TaskResumeParams};
+use ccagent_proto::team::{TeamCreateParams, TeamJoinParams};
+use ccagent_proto::{Empty, Error, Kind, SessionId};
+
+/// Bytes of a name, an id, a cursor, a reason or another short text at most.
+pub const TEXT_MOST: usize = 1 << 10;
+/// Bytes of a path at most, as the kernel has it.
+pub const PATH_MOST: usize = 4095;
+/// Bytes at most of a prompt, and of what only a line is kept of.
+pub const PROMPT_MOST: usize = 1 << 20;
+/// Bytes of a command line at most; with the environment it is what the kernel takes.
+pub const COMMAND_MOST: usize = 1 << 20;
+/// Bytes of an environment at most.
+pub const ENV_MOST: usize = 1 << 20;
+/// Bytes of one variable with its name at most, as the kernel has it.
+const VARIABLE_MOST: usize = (128 << 10) - 2;
+/// Variables of an environment at most.
+const VARIABLES_MOST: usize = 1024;
+/// Bytes at most of what of a task stays in memory of one kind: the names of its variables, its labels.
+const KEPT_MOST: usize = 32 << 10;
+/// Labels of a task at most.
+const LABELS_MOST: usize = 64;
+/// Tasks at most that one waits for.
+const AFTER_MOST: usize = 1024;
+/// Bytes that a message may have at most, whatever the config says: its text stands in one row.
+pub const MESSAGE_MOST: u64 = 8 << 20;
+/// Bytes of a stored row at most; a test makes the largest of every kind.
+pub const ROW_MOST: usize = 60 << 20;
+
+/// Bytes of an idempotency key at most.
+const KEY_MOST: usize = 256;
+
+/// A text of a call: its place, what was given, and its bound.
+type Text<'a> = (&'static str, Option<&'a str>, usize);
+
+/// Refuses a call that brings more than can be kept.
+pub(crate) fn check(request: &Request) -> Result<(), Error> {
+    match request {
+        Request::SessionOpen(p) => session(p),
+        Request::AgentSpawn(p) | Request::AgentExplain(p) => spawn(p),
+        Request::TaskResume(p) => resume(p),
+        Request::TaskList(p) => list(p),
+        Request::TeamCreate(p) => team(p),
+        Request::TeamJoin(p) => join(p),
+        Request::MessageSend(p) => send(p),
+        Request::MessageDeliver(p) => deliver(p),
+        Request::SessionList(p) | Request::TeamList(p) => short("cursor", p.cursor.as_ref()),
+        Request::SessionGet(p) => short("sessionId", Some(&p.session_id.0)),
+        Request::SessionClose(p) => short("sessionId", Some(&p.session_id.0)),
+        Request::SessionPause(p) | Request::SessionUnpause(p) => in_session(p.session_id.as_ref()),
+        Request::TaskGet(p) | Request::TaskBackground(p) => short("taskId", Some(&p.task_id)),
+        Request::TaskWait(p) => p.task_ids.iter().try_for_each(|id| short("taskIds", Some(id))),
+        Request::TaskStop(p) => {
+            texts(&[("taskId", Some(&p.task_id), TEXT_MOST), ("reason", p.reason.as_deref(), TEXT_MOST)])
+        }
+        Request::TaskStopAll(p) => in_session(p.session_id.as_ref()),
+        Request::TaskForeground(p) => short("taskId", Some(&p.task_id)),
+        Request::TaskRetain(p) => short("taskId", Some(&p.task_id)),
+        Request::TaskRemove(p) => short("taskId", Some(&p.task_id)),
+        Request::NotificationList(p) => texts(&[
+            ("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST),
+            ("cursor", p.cursor.as_deref(), TEXT_MOST),
+        ]),
+        Request::NotificationNext(p) => in_session(p.session_id.as_ref()),
+        Request::MessageRoute(p) => {
+            texts(&[("to", Some(&p.to), TEXT_MOST), ("teamName", p.team_name.as_deref(), TEXT_MOST)])
+        }
+        Request::MailboxRead(p) => {
+            mailbox(p.team_name.as_ref(), p.agent.as_ref())?;
+            short("cursor", p.cursor.as_ref())
+        }
+        Request::MailboxPoll(p) => mailbox(p.team_name.as_ref(), p.agent.as_ref()),
+        Request::MailboxAck(p) => mailbox(p.team_name.as_ref(), p.agent.as_ref()),
+        Request::TeamGet(p) => short("name", Some(&p.name)),
+        Request::TeamDelete(p) => short("name", Some(&p.name)),
+        Request::NotificationAck(_)
+        | Request::TaskPrune(_)
+        | Request::TeamLeave(Empty {})
+        | Request::TeamHeartbeat(Empty {}) => Ok(()),
+    }
+}
+
+/// Refuses a greeting that says too much.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn hello(params: &DaemonHelloParams) -> Result<(), Error> {
+    texts(&[
+        ("client.name", Some(&params.client.name), TEXT_MOST),
+        ("client.version", Some(&params.client.version), TEXT_MOST),
+        ("client.kind", params.client.kind.as_deref(), TEXT_MOST),
+        ("token", params.token.as_deref(), TEXT_MOST),
+        ("sessionId", id_of(params.session_id.as_ref()), TEXT_MOST),
+    ])
+}
+
+/// Refuses a subscription whose filter is more than can be kept.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn subscription(params: &EventSubscribeParams) -> Result<(), Error> {
+    if params.topics.as_ref().is_some_and(|topics| topics.len() > TEXT_MOST) {
+        return Err(too_much("topics", TEXT_MOST, "there are fewer topics"));
+    }
+    let Some(filter) = &params.filter else { return Ok(()) };
+    texts(&[
+        ("filter.sessionId", id_of(filter.session_id.as_ref()), TEXT_MOST),
+        ("filter.teamName", filter.team_name.as_deref(), TEXT_MOST),
+    ])
+}
+
+/// Refuses variables that no program can be given, or that are more than can be kept.
+///
+/// # Errors
+/// `invalidParams`. No value stands in it.
+pub fn env(env: &BTreeMap<String, String>) -> Result<(), Error> {
+    let bad = |why| Err(Error::new(Kind::InvalidParams, why).with("path", "env"));
+    if env.len() > VARIABLES_MOST {
+        return Err(too_much("env", VARIABLES_MOST, "an agent gets fewer variables"));
+    }
+    let (mut names, mut bytes) = (0, 0);
+    for (name, value) in env {
+        if name.len() > TEXT_MOST {
+            return Err(too_much("env", TEXT_MOST, "a name of env has fewer bytes"));
+        }
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return bad(format!("{name:?} is no variable name, or its value has a NUL byte"));
+        }
+        if name.starts_with("CCAGENT_") {
+            return bad(format!("{name} is set by the daemon"));
+        }
+        if name.len() + value.len() > VARIABLE_MOST {
+            return Err(too_much("env", VARIABLE_MOST, &format!("{name} and its value have fewer bytes")));
+        }
+        (names, bytes) = (names + name.len(), bytes + name.len() + value.len());
+    }
+    if names > KEPT_MOST {
+        return Err(too_much("env", KEPT_MOST, "the names of env have fewer bytes together"));
+    }
+    if bytes > ENV_MOST {
+        return Err(too_much("env", ENV_MOST, "env has fewer bytes together: write large values to a file"));
+    }
+    Ok(())
+}
+
+fn session(p: &SessionOpenParams) -> Result<(), Error> {
+    texts(&[
+        ("cwd", p.cwd.as_deref(), PATH_MOST),
+        ("name", p.name.as_deref(), TEXT_MOST),
+        ("model", p.model.as_deref(), TEXT_MOST),
+        ("permissionMode", p.permission_mode.as_deref(), TEXT_MOST),
+        ("profile", p.profile.as_deref(), TEXT_MOST),
+        ("systemPrompt", p.system_prompt.as_deref(), PROMPT_MOST),
+        ("overridePrompt", p.override_prompt.as_deref(), PROMPT_MOST),
+        ("appendPrompt", p.append_prompt.as_deref(), PROMPT_MOST),
+        ("agent", p.agent.as_deref(), TEXT_MOST),
+    ])?;
+    key(p.idempotency_key.as_deref())?;
+    p.env.as_ref().map_or(Ok(()), env)
+}
+
+fn spawn(p: &AgentSpawnParams) -> Result<(), Error> {
+    texts(&[
+        ("prompt", p.prompt.as_deref(), PROMPT_MOST),
+        ("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST),
+        ("description", p.description.as_deref(), PROMPT_MOST),
+        ("subagentType", p.subagent_type.as_deref(), TEXT_MOST),
+        ("name", p.name.as_deref(), TEXT_MOST),
+        ("teamName", p.team_name.as_deref(), TEXT_MOST),
+        ("isolation", p.isolation.as_deref(), TEXT_MOST),
+        ("profile", p.profile.as_deref(), TEXT_MOST),
+        ("criticalReminder", p.critical_reminder.as_deref(), PROMPT_MOST),
+        ("model", p.model.as_deref(), TEXT_MOST),
+        ("systemPrompt", p.system_prompt.as_deref(), PROMPT_MOST),
+        ("permissionMode", p.permission_mode.as_deref(), TEXT_MOST),
+        ("color", p.color.as_deref(), TEXT_MOST),
+        ("cwd", p.cwd.as_deref(), PATH_MOST),
+    ])?;
+    command(p.command.as_deref().unwrap_or_default())?;
+    labels(p.labels.as_ref())?;
+    let after = p.after.as_deref().unwrap_or_default();
+    if after.len() > AFTER_MOST {
+        return Err(too_much("after", AFTER_MOST, "a task waits for fewer others"));
+    }
+    after.iter().try_for_each(|id| short("after", Some(id)))?;
+    for (path, words) in [("writeScopes", &p.write_scopes), ("share", &p.share)] {
+        words.iter().flatten().try_for_each(|word| texts(&[(path, Some(word), PATH_MOST)]))?;
+    }
+    key(p.idempotency_key.as_deref())?;
+    p.env.as_ref().map_or(Ok(()), env)
+}
+
+fn resume(p: &TaskResumeParams) -> Result<(), Error> {
+    texts(&[
+        ("taskId", Some(&p.task_id), TEXT_MOST),
+        ("prompt", p.prompt.as_deref(), PROMPT_MOST),
+        ("description", p.description.as_deref(), PROMPT_MOST),
+    ])?;
+    key(p.idempotency_key.as_deref())?;
+    p.env.as_ref().map_or(Ok(()), env)
+}
+
+/// The first word stays in memory, and the kernel takes it as a path.
+fn command(argv: &[String]) -> Result<(), Error> {
+    texts(&[("command", argv.first().map(String::as_str), PATH_MOST)])?;
+    if argv.iter().any(|word| word.contains('\0')) {
+        let why = "a word of command has a NUL byte, which no program can be given";
+        return Err(Error::new(Kind::InvalidParams, why).with("path", "command"));
+    }
+    if argv.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND_MOST {
+        let why = "command has fewer bytes: write the text to a file or to its input";
+        return Err(too_much("command", COMMAND_MOST, why));
+    }
+    Ok(())
+}
+
+fn labels(given: Option<&BTreeMap<String, String>>) -> Result<(), Error> {
+    if given.is_some_and(|labels| labels.len() > LABELS_MOST) {
+        return Err(too_much("labels", LABELS_MOST, "a task has fewer labels"));
+    }
+    let words = || given.into_iter().flatten().flat_map(|(key, value)| [key, value]);
+    words().try_for_each(|word| short("labels", Some(word)))?;
+    if words().map(String::len).sum::<usize>() > KEPT_MOST {
+        return Err(too_much("labels", KEPT_MOST, "labels have fewer bytes together"));
+    }
+    Ok(())
+}
+
+fn list(p: &TaskListParams) -> Result<(), Error> {
+    texts(&[
+        ("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST),
+        ("teamName", p.team_name.as_deref(), TEXT_MOST),
+        ("parentId", p.parent_id.as_deref(), TEXT_MOST),
+        ("cursor", p.cursor.as_deref(), TEXT_MOST),
+    ])?;
+    labels(p.labels.as_ref())
+}
+
+fn team(p: &TeamCreateParams) -> Result<(), Error> {
+    key(p.idempotency_key.as_deref())?;
+    texts(&[
+        ("name", p.name.as_deref(), TEXT_MOST),
+        ("description", p.description.as_deref(), PROMPT_MOST),
+        ("leadName", p.lead_name.as_deref(), TEXT_MOST),
+    ])
+}
+
+fn join(p: &TeamJoinParams) -> Result<(), Error> {
+    texts(&[
+        ("teamName", Some(&p.team_name), TEXT_MOST),
+        ("name", Some(&p.name), TEXT_MOST),
+        ("token", p.token.as_deref(), TEXT_MOST),
+        ("agentType", p.agent_type.as_deref(), TEXT_MOST),
+        ("cwd", p.cwd.as_deref(), PATH_MOST),
+    ])
+}
+
+fn send(p: &MessageSendParams) -> Result<(), Error> {
+    key(p.idempotency_key.as_deref())?;
+    texts(&[
+        ("to", Some(&p.to), TEXT_MOST),
+        ("summary", p.summary.as_deref(), PROMPT_MOST),
+        ("teamName", p.team_name.as_deref(), TEXT_MOST),
+    ])
+}
+
+fn deliver(p: &MessageDeliverParams) -> Result<(), Error> {
+    let message = &p.message;
+    texts(&[
+        ("message.from", Some(&message.from), PATH_MOST),
+        ("message.to", message.to.as_deref(), TEXT_MOST),
+        ("message.summary", message.summary.as_deref(), PROMPT_MOST),
+        ("message.timestamp", message.timestamp.as_deref(), TEXT_MOST),
+    ])
+}
+
+/// Refuses a mailbox whose name can't be one.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn mailbox(team: Option<&String>, agent: Option<&String>) -> Result<(), Error> {
+    short("teamName", team)?;
+    short("agent", agent)
+}
+
+/// Refuses a session whose id can't be one.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn in_session(id: Option<&SessionId>) -> Result<(), Error> {
+    texts(&[("sessionId", id_of(id), TEXT_MOST)])
+}
+
+fn id_of(id: Option<&SessionId>) -> Option<&str> {
+    id.map(|id| &*id.0)
+}
+
+fn short<T: AsRef<str> + ?Sized>(path: &'static str, text: Option<&T>) -> Result<(), Error> {
+    texts(&[(path, text.map(AsRef::as_ref), TEXT_MOST)])
+}
+
+/// Any bytes will do: a key is hashed.
+fn key(key: Option<&str>) -> Result<(), Error> {
+    if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MOST) {
+        return Err(too_much("idempotencyKey", KEY_MOST, "a key has one byte at least"));
+    }
+    Ok(())
+}
+
+fn texts(texts: &[Text<'_>]) -> Result<(), Error> {
+    for (path, text, most) in texts {
+        if text.is_some_and(|text| text.len() > *most || text.contains('\0')) {
+            let why = format!("a text of {path} has no NUL byte, and at most {most} bytes");
+            return Err(Error::new(Kind::InvalidParams, why).with("path", *path).with("limit", *most));
+        }
+    }
+    Ok(())
+}
+
+fn too_much(path: &str, most: usize, why: &str) -> Error {
+    Error::new(Kind::InvalidParams, format!("{why}: at most {most}")).with("path", path).with("limit", most)
+}

@@ -1,0 +1,194 @@
+//! What a call brings is bounded, whichever call it is; so is every row that is made of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccagent_core::bounds::{PATH_MOST, PROMPT_MOST, ROW_MOST, TEXT_MOST};
+use ccagent_core::record::Write;
+use ccagent_core::{Caller, Limits, Record};
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::mailbox::MailboxAckParams;
+use ccagent_proto::message::{Content, MessageSendParams};
+use ccagent_proto::method::{
+    AgentSpawn, MailboxAck, MessageSend, SessionOpen, TaskResume, TaskStop, TeamCreate, TeamGet, TeamJoin,
+};
+use ccagent_proto::session::SessionOpenParams;
+use ccagent_proto::task::{TaskResumeParams, TaskStopParams};
+use ccagent_proto::team::{TeamCreateParams, TeamGetParams, TeamJoinParams};
+use ccagent_proto::{Kind, TaskId};
+
+use crate::desk::{Desk, background, person, teammate};
+
+/// A text whose every byte takes six in a row.
+fn wide(bytes: usize) -> String {
+    "\u{1}".repeat(bytes)
+}
+
+fn variables(count: usize, name: usize, value: usize) -> BTreeMap<String, String> {
+    (0..count).map(|n| (format!("{n:04}{}", wide(name - 4)), wide(value))).collect()
+}
+
+fn team(desk: &mut Desk) {
+    let params = TeamCreateParams { name: Some("t".into()), ..TeamCreateParams::default() };
+    desk.ok::<TeamCreate>(&person(), params);
+}
+
+fn join(name: String) -> TeamJoinParams {
+    TeamJoinParams { team_name: "t".into(), name, ..TeamJoinParams::default() }
+}
+
+fn wide_join(n: u64) -> TeamJoinParams {
+    let (cwd, agent_type) = (Some(wide(PATH_MOST)), Some(wide(TEXT_MOST)));
+    TeamJoinParams { cwd, agent_type, ..join(format!("m{n}")) }
+}
+
+/// Joins members that say as much of themselves as they may, until there is no place for one more.
+fn fill(desk: &mut Desk) -> u64 {
+    let full = (0..1000).find(|n| desk.call::<TeamJoin>(&Caller::operator(100 + n), wide_join(*n)).is_err());
+    full.unwrap()
+}
+
+/// The largest task that there can be.
+fn large_task(desk: &mut Desk) -> TaskId {
+    let env = Some(variables(32, TEXT_MOST, 0));
+    let labels = (0..16).map(|n| (format!("{n:02}{}", wide(TEXT_MOST - 2)), wide(TEXT_MOST))).collect();
+    let after = (0..1024).map(|_| desk.spawn_unchecked(background()).to_string()).collect();
+    let params = AgentSpawnParams {
+        command: Some(vec![wide(PATH_MOST), wide((1 << 20) - PATH_MOST - 2)]),
+        prompt: Some(wide(PROMPT_MOST)),
+        description: Some(wide(PROMPT_MOST)),
+        subagent_type: Some(wide(TEXT_MOST)),
+        model: Some(wide(TEXT_MOST)),
+        cwd: Some(wide(PATH_MOST)),
+        labels: Some(labels),
+        after: Some(after),
+        idempotency_key: Some("of the spawn".into()),
+        env,
+        ..background()
+    };
+    let base = BTreeMap::from([("PATH".to_owned(), wide(32 << 10))]).into();
+    let caller = Caller { cwd: Some(format!("/{}", wide(PATH_MOST - 1))), base, ..person() };
+    desk.ok::<AgentSpawn>(&caller, params).task_id
+}
+
+/// I8, I1: whatever calls bring, no row is larger than the store takes it: that would end the daemon.
+#[test]
+fn the_largest_rows_fit_in_the_store() {
+    let mut desk = Desk::with(Limits { message: u64::MAX, agents: 2000, ..Limits::default() });
+    let env = Some(variables(32, TEXT_MOST, 0));
+    let (cwd, model) = (Some(wide(PATH_MOST)), Some(wide(TEXT_MOST)));
+    desk.ok::<SessionOpen>(&person(), SessionOpenParams { cwd, model, env, ..Default::default() });
+    team(&mut desk);
+    fill(&mut desk);
+    let send = |to: &str, bytes, key: Option<&str>| MessageSendParams {
+        to: to.into(),
+        team_name: Some("t".into()),
+        message: Content::Text(wide(bytes)),
+        idempotency_key: key.map(Into::into),
+        ..MessageSendParams::default()
+    };
+    desk.ok::<MessageSend>(&person(), send("*", 1, Some("k")));
+    let sent = desk.ok::<MessageSend>(&person(), send("m0", 8 << 20, None)).delivered[0].message_id;
+    let ids = vec![sent];
+    let (team_name, agent) = (Some("t".into()), Some("m0".into()));
+    desk.ok::<MailboxAck>(&person(), MailboxAckParams { ids, team_name, agent });
+
+    let task = large_task(&mut desk);
+    let stop =
+        TaskStopParams { task_id: task.to_string(), reason: Some(wide(TEXT_MOST)), ..Default::default() };
+    desk.ok::<TaskStop>(&person(), stop);
+    let prompt = Some(wide(PROMPT_MOST));
+    let resume = TaskResumeParams {
+        task_id: task.to_string(),
+        prompt,
+        env: Some(variables(32, TEXT_MOST, 0)),
+        ..Default::default()
+    };
+    desk.ok::<TaskResume>(&person(), resume);
+    desk.ok::<TaskStop>(&person(), TaskStopParams { task_id: task.to_string(), ..Default::default() });
+    desk.ack_all();
+    desk.after(60_000);
+
+    let mut kinds = BTreeSet::new();
+    for write in &desk.writes {
+        let Write::Put(record) = write else { continue };
+        // A large text stands alone; rows that change with every step are far below.
+        let most = if record.kind() == "body" { ROW_MOST } else { ROW_MOST / 4 };
+        let bytes = record.encode().unwrap().len();
+        assert!(bytes <= most, "{} {} has {bytes} bytes", record.kind(), record.id());
+        kinds.insert(record.kind());
+    }
+    assert_eq!(kinds, Record::KINDS.iter().copied().collect(), "each kind has been there");
+}
+
+/// I8: what the members of a team say of themselves is bounded in all, and so is the row that holds it: no agent can
+/// make it larger, and one that is a member already can say less.
+#[test]
+fn a_team_has_a_bounded_row() {
+    let mut desk = Desk::new();
+    team(&mut desk);
+    let full = fill(&mut desk);
+    assert!(full < 1000, "{full} members");
+    let error = desk.refused::<TeamJoin>(&Caller::operator(1000), wide_join(full), Kind::Overloaded);
+    assert_eq!(error.data["limit"], 1 << 20);
+    desk.refused::<AgentSpawn>(&person(), teammate("t", "spawned"), Kind::Overloaded);
+    let less = TeamJoinParams { cwd: Some("/".into()), ..join("m0".into()) };
+    desk.ok::<TeamJoin>(&Caller::operator(100), less);
+    desk.ok::<TeamJoin>(&Caller::operator(1000), join("small".into()));
+    let view = desk.ok::<TeamGet>(&person(), TeamGetParams { name: "t".into() });
+    assert_eq!(view.members.len() as u64, full + 2, "with the lead");
+}
+
+/// SP-23, I8: an environment that no program can be given, or that is too much to keep, is refused before anything is
+/// made of it, by all calls that take one.
+#[test]
+fn an_environment_that_cannot_be_given_is_refused() {
+    let one = |name: &str, value: &str| Some(BTreeMap::from([(name.to_owned(), value.to_owned())]));
+    let bad = [
+        one("A", "x\0y"),
+        one("A\0", "x"),
+        one("A=B", "x"),
+        one("", "x"),
+        one("CCAGENT_TOKEN", "x"),
+        one(&"n".repeat(TEXT_MOST + 1), "x"),
+        one("A", &"x".repeat(128 << 10)),
+        Some(variables(1025, 4, 0)),
+        Some(variables(33, TEXT_MOST, 0)),
+        Some(variables(9, 4, 127 << 10)),
+    ];
+    let mut desk = Desk::new();
+    let task = desk.completed(background());
+    for env in bad {
+        let errors = [
+            desk.refused::<AgentSpawn>(
+                &person(),
+                AgentSpawnParams { env: env.clone(), ..background() },
+                Kind::InvalidParams,
+            ),
+            desk.refused::<AgentSpawn>(
+                &person(),
+                AgentSpawnParams {
+                    env: env.clone(),
+                    command: None,
+                    resume_agent_id: Some(task),
+                    ..background()
+                },
+                Kind::InvalidParams,
+            ),
+            desk.refused::<SessionOpen>(
+                &person(),
+                SessionOpenParams { env: env.clone(), ..Default::default() },
+                Kind::InvalidParams,
+            ),
+            desk.refused::<TaskResume>(
+                &person(),
+                TaskResumeParams { task_id: task.to_string(), env, ..Default::default() },
+                Kind::InvalidParams,
+            ),
+        ];
+        assert!(errors.iter().all(|error| error.data["path"] == "env"), "{errors:?}");
+    }
+    desk.ok::<AgentSpawn>(
+        &person(),
+        AgentSpawnParams { env: Some(variables(8, 4, 127 << 10)), ..background() },
+    );
+}
