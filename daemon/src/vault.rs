@@ -1,7 +1,13 @@
-//! Environment values that callers gave: in memory only, never stored, never logged.
+//! Environment values that callers gave: in memory only, never stored, never logged, and bounded in all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
+
+use ccagent_core::Who;
+use ccagent_proto::{Error, Kind};
+
+/// Bytes that are kept at most; for agents' calls there is half of it, so that they leave room for a person's.
+const MOST: usize = 64 << 20;
 
 /// Values by the number that the core knows them by.
 #[derive(Default)]
@@ -12,6 +18,7 @@ pub struct Vault {
 #[derive(Default)]
 struct Inner {
     last: u64,
+    bytes: usize,
     values: HashMap<u64, BTreeMap<String, String>>,
 }
 
@@ -22,13 +29,24 @@ impl std::fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Keeps values, and gives the number to find them by.
-    pub fn put(&self, values: BTreeMap<String, String>) -> u64 {
+    /// Keeps the values of a caller, and gives the number to find them by.
+    ///
+    /// # Errors
+    /// `overloaded` when there is no room.
+    pub fn put(&self, who: &Who, values: BTreeMap<String, String>) -> Result<u64, Error> {
+        let most = if *who == Who::Operator { MOST } else { MOST / 2 };
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = inner.bytes + bytes_of(&values);
+        if bytes > most {
+            let why =
+                "the environments of agents that wait, run or are held fill the memory for them: try later";
+            return Err(Error::new(Kind::Overloaded, why).with("limit", most));
+        }
+        inner.bytes = bytes;
         inner.last += 1;
         let key = inner.last;
         inner.values.insert(key, values);
-        key
+        Ok(key)
     }
 
     /// The values of some numbers together; later ones win.
@@ -39,6 +57,12 @@ impl Vault {
 
     /// Forgets values.
     pub fn forget(&self, key: u64) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).values.remove(&key);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = inner.values.remove(&key);
+        inner.bytes -= gone.map_or(0, |values| bytes_of(&values));
     }
+}
+
+fn bytes_of(values: &BTreeMap<String, String>) -> usize {
+    values.iter().map(|(name, value)| name.len() + value.len()).sum()
 }

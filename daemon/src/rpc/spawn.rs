@@ -34,7 +34,7 @@ pub(crate) async fn spawn(
     origin: Origin,
     mut params: AgentSpawnParams,
 ) -> Result<AgentSpawnResult, Error> {
-    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
+    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<AgentSpawn>(&caller, params))).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn resume(
     origin: Origin,
     mut params: TaskResumeParams,
 ) -> Result<AgentSpawnResult, Error> {
-    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut());
+    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<TaskResume>(&caller, params))).await?;

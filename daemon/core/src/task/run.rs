@@ -16,6 +16,9 @@ use crate::cx::{About, Cx};
 use crate::effect::Effect;
 use crate::input::{Ended, Report, RunnerEvent};
 
+/// The error of a run whose program could not be executed.
+const START_FAILED: &str = "startFailed";
+
 /// How a run ends.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -71,7 +74,7 @@ impl Core {
             Report::Started { pid, shim } => self.started(cx, id, pid, shim),
             Report::StartFailed { cause, message } => {
                 let message = format!("{} can't be started in {}: {message}", row.spec.program, row.spec.cwd);
-                let error = TaskError { kind: "startFailed".to_owned(), cause: Some(cause.clone()), message };
+                let error = TaskError { kind: START_FAILED.to_owned(), cause: Some(cause.clone()), message };
                 let mut end = End::failed(error);
                 end.exit = exit_of_cause(&cause);
                 self.end(cx, id, end);
@@ -230,6 +233,11 @@ impl Core {
         self.live.output.remove(&id);
         let End { outcome, error, exit, output, output_error, tail } = end;
         let log_error = error.clone();
+        // Values that no run of it can use as they are: a start that failed is tried again with what is given then.
+        let failed_to_start = error.as_ref().is_some_and(|error| error.kind == START_FAILED);
+        if failed_to_start || self.tasks.get(&id).is_some_and(|row| !row.spec.persist) {
+            self.forget_vault(cx, id);
+        }
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Done { outcome, at: now };

@@ -1,10 +1,11 @@
-//! What a call brings is bounded, whichever call it is; so is every row that is made of it.
+//! What a call brings is bounded, whichever call it is; so is every row that is made of it, and what is kept of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccagent_core::bounds::{PATH_MOST, PROMPT_MOST, ROW_MOST, TEXT_MOST};
+use ccagent_core::input::Report;
 use ccagent_core::record::Write;
-use ccagent_core::{Caller, Limits, Record};
+use ccagent_core::{Caller, Effect, Limits, Record};
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::mailbox::MailboxAckParams;
 use ccagent_proto::message::{Content, MessageSendParams};
@@ -191,4 +192,31 @@ fn an_environment_that_cannot_be_given_is_refused() {
         &person(),
         AgentSpawnParams { env: Some(variables(8, 4, 127 << 10)), ..background() },
     );
+}
+
+/// I8, I14: values that no run will use as they are are forgotten with the run's end: of a start that failed, and of a
+/// task that can't be resumed. Those of another end serve its resume.
+#[test]
+fn values_that_nobody_uses_again_are_forgotten() {
+    let failed = Report::StartFailed { cause: "notFound".into(), message: "no such file".into() };
+    let ended = || crate::desk::ended(ccagent_proto::task::Exit { code: Some(1), signal: None });
+    let rows = [(None, failed, true), (Some(false), ended(), true), (None, ended(), false)];
+    for (persist, end, forgets) in rows {
+        let mut desk = Desk::new();
+        let params = AgentSpawnParams { persist, env: Some(variables(1, 4, 1)), ..background() };
+        let task = desk.ok::<AgentSpawn>(&Caller { vault: Some(7), ..person() }, params).task_id;
+        desk.report(task, end);
+        assert_eq!(desk.effects.contains(&Effect::Forget { vault: 7 }), forgets);
+        let resume = TaskResumeParams { task_id: task.to_string(), ..TaskResumeParams::default() };
+        match (forgets, persist) {
+            (false, _) => assert_eq!(desk.ok::<TaskResume>(&person(), resume).task.attempt, 2),
+            (true, None) => {
+                let error = desk.refused::<TaskResume>(&person(), resume, Kind::InvalidParams);
+                assert_eq!(error.data["path"], "env");
+            }
+            (true, Some(_)) => {
+                desk.refused::<TaskResume>(&person(), resume, Kind::NoResumableRecord);
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::client::{call, error, result};
-use super::world::World;
+use super::world::{World, spawn};
 
 /// Places of texts that may be large: nothing of them is kept behind the call, or it is bounded once its receiver is
 /// known.
@@ -119,4 +119,50 @@ async fn no_text_of_a_call_is_without_a_bound() {
         }
     }
     assert!(places_seen > 90, "{places_seen}");
+}
+
+/// I8: values that agents' runs wait with are bounded in all; agents leave room for a person's, and what was forgotten
+/// makes room again.
+#[tokio::test]
+async fn values_of_environments_are_bounded_in_all() {
+    let mut world = World::new();
+    let (_, mut agent) = world.agent_by_token().await;
+    let mut person = world.client();
+    let paused = person.ask(&call(1, "session.pause", json!({}))).await;
+    result(&paused);
+    let value = "x".repeat(100 << 10);
+    let env: Value =
+        (0..10).map(|n| (format!("V{n}"), value.clone().into())).collect::<serde_json::Map<_, _>>().into();
+    let wait = spawn(2, json!({ "runInBackground": true, "env": env }));
+    let mut made = Vec::new();
+    let full = loop {
+        let answer = agent.ask(&wait).await;
+        match answer["result"]["taskId"].as_str() {
+            Some(id) => made.push(id.to_owned()),
+            None => break answer,
+        }
+    };
+    assert_eq!(error(&full).1, -32001);
+    assert_eq!(full["error"]["data"]["limit"], 32 << 20);
+    assert_eq!(made.len(), 32);
+    result(&person.ask(&wait).await);
+    result(&person.ask(&call(3, "task.stop", json!({ "taskId": made[0] }))).await);
+    result(&person.ask(&call(4, "task.remove", json!({ "taskId": made[0] }))).await);
+    assert_eq!(error(&agent.ask(&wait).await).1, -32001, "the person's count as well");
+    result(&person.ask(&call(5, "task.stop", json!({ "taskId": made[1] }))).await);
+    result(&person.ask(&call(6, "task.remove", json!({ "taskId": made[1] }))).await);
+    result(&agent.ask(&wait).await);
+}
+
+/// SP-23: a value that no program can be given is the call's error, and no task is made.
+#[tokio::test]
+async fn a_value_with_a_nul_byte_makes_no_task() {
+    let world = World::new();
+    let mut client = world.client();
+    let nul = client.ask(&spawn(1, json!({ "runInBackground": true, "env": { "A": "secret\0" } }))).await;
+    assert_eq!((error(&nul).1, &nul["error"]["data"]["path"]), (-32602, &json!("env")));
+    assert!(!nul.to_string().contains("secret"));
+    let list = client.ask(&call(2, "task.list", json!({}))).await;
+    assert_eq!(result(&list)["tasks"], json!([]));
+    assert!(world.vault.get(&[1]).is_empty());
 }

@@ -38,7 +38,7 @@ pub(super) enum Order {
     Forget,
 }
 
-struct Orders(mpsc::Sender<Order>);
+struct Orders(mpsc::Sender<Order>, Arc<Vault>);
 
 impl Hands for Orders {
     fn start(&self, start: Start) {
@@ -55,7 +55,8 @@ impl Hands for Orders {
 
     fn remove_files(&self, _: String) {}
 
-    fn forget(&self, _: u64) {
+    fn forget(&self, vault: u64) {
+        self.1.forget(vault);
         self.0.try_send(Order::Forget).unwrap();
     }
 }
@@ -93,12 +94,13 @@ impl World {
         rules.state_dir = state_dir.to_str().unwrap().into();
         let (sender, orders) = mpsc::channel(1000);
         let core = Core::restore(rules, []);
-        let (mut driver, handle) = Driver::new(core, Arc::clone(&store), hub.clone(), Orders(sender), 1000);
+        let vault = Arc::new(Vault::default());
+        let hands = Orders(sender, Arc::clone(&vault));
+        let (mut driver, handle) = Driver::new(core, Arc::clone(&store), hub.clone(), hands, 1000);
         tokio::spawn(async move {
             driver.recover().await.unwrap();
             driver.run().await.unwrap();
         });
-        let vault = Arc::new(Vault::default());
         let settings = Settings {
             shim: PathBuf::new(),
             socket: PathBuf::new(),
