@@ -67,7 +67,7 @@ fn answered_as_due(request: &Value, answer: Option<&Value>) {
     match request.get("id") {
         None => assert!(answer.is_none() || refused, "a notification was answered: {answer:?}"),
         Some(id) => {
-            let held = id.is_string() || id.is_null() || id.is_u64();
+            let held = id.is_string() || id.is_null() || id.is_number();
             let answered = held && answer.is_some_and(|answer| answer["id"] == *id);
             assert!(answered || refused, "a call was not answered: {answer:?}");
         }

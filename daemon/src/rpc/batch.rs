@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ccagent_proto::{Error, Kind};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use jsonrpsee::core::server::{BatchResponseBuilder, MethodCallback, MethodResponse};
+use jsonrpsee::core::server::{MethodCallback, MethodResponse};
 use jsonrpsee::types::Id;
 use jsonrpsee::types::error::TOO_BIG_BATCH_REQUEST_CODE;
 use serde_json::value::RawValue;
@@ -91,26 +91,29 @@ impl Batch {
             let Self { entries, service, turn, under_way } = self;
             let _under_way = under_way;
             let (max_answer, taken) = (service.limits.answer, Taken::default());
-            let (mut answers, mut bytes) = (BatchResponseBuilder::new_with_limit(max_answer), 0);
+            let mut answers = "[".to_owned();
             for entry in entries {
                 let Some(answer) = entry.run(&turn).await else { continue };
-                bytes += answer.as_json().get().len();
                 if let Some(more) = answer.extensions().get() {
                     taken.append(more);
                 }
-                if answers.append(answer).is_err() {
+                let answer = request::said(answer.into_json());
+                if answers.len() + answer.get().len() + 1 > max_answer {
                     service.api.give_back(&taken, service.connection.id()).await;
                     let error = batch_too_long(max_answer);
                     return Some(MethodResponse::error(Id::Null, error).into());
                 }
-                if bytes >= HIGH_WATER {
-                    turn.keep(bytes);
+                answers.push_str(answer.get());
+                answers.push(',');
+                if answers.len() >= HIGH_WATER {
+                    turn.keep(answers.len());
                 }
                 turn.pass();
             }
             // Nothing but notifications: nothing is said.
-            let text =
-                (!answers.is_empty()).then(|| MethodResponse::from_batch(answers.finish()).into_json())?;
+            answers.pop().filter(|last| *last == ',')?;
+            answers.push(']');
+            let text = RawValue::from_string(answers).ok()?;
             Some(Answer { text, ends: taken.ends() })
         }
         .boxed()

@@ -15,6 +15,7 @@ use super::connection::{Connection, Origin};
 use super::peer::{Environment, Peer};
 use super::registry::{Registry, open};
 use super::service::{Begun, Service};
+use super::taken::Answer;
 
 /// A service that gives every call's params back in `error.data.params`.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Mirror {
     pub fn answer(&self, text: &[u8]) -> Option<Box<RawValue>> {
         match self.0.begin(text) {
             Begun::Silent => None,
-            Begun::Now(answer) => Some(answer),
+            Begun::Now(answer) => Some(Answer::from(answer).text),
             // No handler waits for anything.
             Begun::Later(later) => later.answer.now_or_never().flatten().map(|answer| answer.text),
         }

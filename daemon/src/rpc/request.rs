@@ -1,7 +1,8 @@
 //! Reading one JSON-RPC request object, once, without copying it.
 //!
-//! A request whose id can't be held is refused instead of being taken for a notification: it would be executed, and
-//! its caller would wait for ever.
+//! An id comes back as it came. The library holds texts, whole numbers from 0 and null; another number is held as a text
+//! that begins with a mark, and so is a text that does by itself. What is no id at all is refused instead of being taken
+//! for a notification: it would be executed, and its caller would wait for ever.
 
 use std::borrow::Cow;
 
@@ -9,6 +10,9 @@ use ccagent_proto::{Error, Kind};
 use jsonrpsee::types::Id;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+/// What an id begins with that is held as a text: JSON has no such byte, it is followed by the id as it came.
+const MARK: char = '\0';
 
 /// A well-formed request.
 #[derive(Debug, PartialEq)]
@@ -57,7 +61,7 @@ pub(crate) fn parse(text: &str) -> Result<Request<'_>, Refused<'_>> {
         None => None,
         Some(Some(id)) => Some(id),
         Some(None) => {
-            let error = invalid("an id is a text, a whole number from 0 or null");
+            let error = invalid("an id is a text, a number or null");
             return Err(Refused { id: Id::Null, error });
         }
     };
@@ -84,11 +88,28 @@ fn invalid(why: impl Into<String>) -> Error {
 
 /// An id as the library can hold it.
 pub(crate) fn id(json: &str) -> Option<Id<'_>> {
+    let marked = || Id::Str(format!("{MARK}{json}").into());
     match json.as_bytes().first()? {
         b'n' => Some(Id::Null),
-        b'"' => text_of(json).map(Id::Str),
-        _ => json.parse().ok().map(Id::Number),
+        b'"' => text_of(json).map(|text| if text.starts_with(MARK) { marked() } else { Id::Str(text) }),
+        // One beyond what anybody reads again is none.
+        b'-' | b'0'..=b'9' if json.parse().is_ok_and(f64::is_finite) => {
+            Some(json.parse().map_or_else(|_| marked(), Id::Number))
+        }
+        _ => None,
     }
+}
+
+/// An answer on its way out, under the id as it came.
+pub(crate) fn said(answer: Box<RawValue>) -> Box<RawValue> {
+    const HEAD: &str = r#"{"jsonrpc":"2.0","id":"#;
+    let Some(rest) = answer.get().strip_prefix(HEAD).filter(|rest| rest.starts_with(r#""\u0000"#)) else {
+        return answer;
+    };
+    let mut held = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+    let Some(Ok(id)) = held.next() else { return answer };
+    let text = format!("{HEAD}{}{}", id.trim_start_matches(MARK), &rest[held.byte_offset()..]);
+    RawValue::from_string(text).unwrap_or(answer)
 }
 
 fn text_of(json: &str) -> Option<Cow<'_, str>> {
@@ -111,9 +132,40 @@ mod tests {
     /// SV-03, C10: an id that can't be held is refused, never executed as a notification.
     #[test]
     fn an_odd_id_is_no_notification() {
-        for id in ["-1", "1.5", "{}", "[]", "true", "18446744073709551616", "1e3"] {
+        for id in ["{}", "[]", "true", "false", "1e999", "-1e999"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
             assert_eq!(refusal(&text), (Id::Null, -32600), "{id}");
+        }
+    }
+
+    /// SV-03: an id is answered as it came, whatever number or text it is, and no other id is taken for it.
+    #[test]
+    fn an_id_comes_back_as_it_came() {
+        let ids = [
+            "0",
+            "-1",
+            "-0",
+            "1.5",
+            "1.50",
+            "1e3",
+            "18446744073709551615",
+            "18446744073709551616",
+            "null",
+            r#""-1""#,
+            r#""a\"b""#,
+            r#""""#,
+            r#""\u0000-1""#,
+            r#""\u0000\"""#,
+            r#""\u0000""#,
+        ];
+        for text in ids {
+            let request = format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"m"}}"#);
+            let held = parse(&request).unwrap().id.unwrap().into_owned();
+            let error = jsonrpsee::types::ErrorObject::owned(1, r#""id":"\u0000"#, None::<()>);
+            let answer = jsonrpsee::MethodResponse::error(held.clone(), error.clone()).into_json();
+            let rest = jsonrpsee::MethodResponse::error(Id::Null, error).into_json();
+            assert_eq!(said(answer).get(), rest.get().replacen("null", text, 1));
+            assert_eq!(ids.iter().filter(|other| id(other) == Some(held.clone())).count(), 1, "{text}");
         }
     }
 

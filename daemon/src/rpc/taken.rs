@@ -12,6 +12,7 @@ use ccagent_proto::{MessageId, NotificationId};
 use jsonrpsee::core::server::MethodResponse;
 use serde_json::value::RawValue;
 
+use super::request;
 use crate::driver::Handle;
 
 /// An answer on its way out.
@@ -24,7 +25,7 @@ pub(crate) struct Answer {
 
 impl From<Box<RawValue>> for Answer {
     fn from(text: Box<RawValue>) -> Self {
-        Self { text, ends: Vec::new() }
+        Self { text: request::said(text), ends: Vec::new() }
     }
 }
 
@@ -32,7 +33,7 @@ impl From<MethodResponse> for Answer {
     fn from(mut response: MethodResponse) -> Self {
         let taken: Option<Taken> = response.extensions_mut().remove();
         let ends = taken.map(|taken| taken.ends()).unwrap_or_default();
-        Self { text: response.into_json(), ends }
+        Self { text: request::said(response.into_json()), ends }
     }
 }
 

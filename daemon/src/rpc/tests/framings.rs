@@ -46,12 +46,41 @@ async fn both_stream_framings_speak_json_rpc() {
     }
 }
 
-/// SV-03: an id that can't be held is refused and not executed; a notification is executed and not answered.
+/// SV-03: a number below 0 and a fraction are ids: whatever answers a call is said under its id, alone and in a batch, in
+/// every framing, and the call can be taken back by it.
+#[tokio::test]
+async fn any_number_is_an_id() {
+    let daemon = Daemon::start(Limits::default());
+    for framing in [Client::ndjson as fn(UnixStream) -> Client<UnixStream>, Client::content_length] {
+        let mut client = framing(daemon.socket().await);
+        for id in [json!(-1), json!(1.5), json!(1e40)] {
+            assert_eq!(
+                client.ask(&echo(id.clone(), "hi")).await,
+                json!({"jsonrpc":"2.0","id":id,"result":{"text":"hi"}})
+            );
+            assert_eq!(error(&client.ask(&call(id.clone(), "no.such", json!({}))).await).0, id);
+            let batch = format!("[{},{}]", echo(id.clone(), "a"), call(id.clone(), "test.count", json!({})));
+            let batch = client.ask(&batch).await;
+            assert_eq!((&batch[0]["id"], &error(&batch[1]).0), (&id, &id));
+            client.send(&call(id.clone(), "test.wait", json!({}))).await;
+            let taken_back = client.ask(&notification("$/cancelRequest", json!({ "id": id }))).await;
+            assert_eq!((error(&taken_back).0, error(&taken_back).1), (id.clone(), -32800));
+            let subscribed = client.ask(&call(id.clone(), "test.once", json!({}))).await;
+            assert_eq!((&subscribed["id"], subscribed["result"].is_string()), (&id, true));
+            assert_eq!(client.next().await.unwrap()["method"], "once");
+        }
+    }
+    let mut socket = daemon.socket().await;
+    let (_, body) = post(&mut socket, "POST /", &echo(-1, "hi")).await;
+    assert_eq!(body, r#"{"jsonrpc":"2.0","id":-1,"result":{"text":"hi"}}"#);
+}
+
+/// SV-03: what is no id is refused and not executed; a notification is executed and not answered.
 #[tokio::test]
 async fn an_odd_id_is_refused_and_a_notification_is_executed() {
     let mut daemon = Daemon::start(Limits::default());
     let mut client = daemon.client().await;
-    for id in [json!(-1), json!(1.5), json!({})] {
+    for id in [json!({}), json!([]), json!(true)] {
         assert_eq!(
             error(&client.ask(&echo(id, "x")).await),
             (Value::Null, -32600, "invalidRequest".to_owned())
@@ -156,7 +185,7 @@ async fn http_answers_one_text_a_post() {
     let (status, body) = post(&mut daemon.socket().await, "POST /", &quiet).await;
     assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 204 No Content", ""));
 
-    let odd = post(&mut daemon.socket().await, "POST /", &echo(-1, "x")).await.1;
+    let odd = post(&mut daemon.socket().await, "POST /", &echo(json!({}), "x")).await.1;
     assert_eq!(error(&serde_json::from_str(&odd).unwrap()).1, -32600);
     let subscribe = post(&mut daemon.socket().await, "POST /", &call(1, "test.count", json!({}))).await.1;
     assert_eq!(error(&serde_json::from_str(&subscribe).unwrap()).1, -32600);
@@ -183,7 +212,8 @@ async fn a_websocket_is_a_stream() {
         serde_json::from_slice::<Value>(&message).unwrap()
     };
     assert_eq!(ask(echo(1, "a\nb")).await["result"]["text"], "a\nb");
-    assert_eq!(error(&ask(echo(-1, "x")).await), (Value::Null, -32600, "invalidRequest".to_owned()));
+    assert_eq!(error(&ask(echo(json!({}), "x")).await), (Value::Null, -32600, "invalidRequest".to_owned()));
+    assert_eq!(ask(echo(-1, "x")).await["id"], -1);
     assert!(ask(call(2, "test.count", json!({}))).await["result"].is_string());
     drop((sender, receiver));
 }
