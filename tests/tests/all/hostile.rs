@@ -155,3 +155,31 @@ async fn a_pipe_in_the_place_of_an_output_holds_nobody_up() {
     }
     daemon.end().await;
 }
+
+/// I8, I1: an agent that brings texts as large as a frame, in whatever call, is refused each time: it can neither make a
+/// row that the store does not take, which ends the daemon, nor fill its memory.
+#[tokio::test]
+async fn an_agent_can_not_end_the_daemon_by_large_texts() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    conn.ok("team.create", json!({ "name": "t" })).await;
+    let large = "x".repeat(15 << 20);
+    for n in 0..6 {
+        let joins = [json!({ "agentType": large }), json!({ "cwd": format!("/{}", &large[1..]) })];
+        for mut params in joins {
+            params["teamName"] = "t".into();
+            params["name"] = format!("m{n}").into();
+            assert_eq!(daemon.connect().await.kind("team.join", params).await, Kind::InvalidParams);
+        }
+        let id = conn.sh("exec sleep 600").await;
+        let stop = json!({ "taskId": id, "graceMs": 0, "reason": large });
+        assert_eq!(conn.kind("task.stop", stop).await, Kind::InvalidParams);
+        let env =
+            json!({ "command": ["true"], "env": { "A": large }, "after": [id], "runInBackground": true });
+        assert_eq!(conn.kind("agent.spawn", env).await, Kind::InvalidParams);
+        conn.ok("task.stop", json!({ "taskId": id, "graceMs": 0 })).await;
+    }
+    let team = conn.ok("team.get", json!({ "name": "t" })).await;
+    assert_eq!(team["members"].as_array().unwrap().len(), 1, "{team}");
+    daemon.end_over(&conn).await;
+}
