@@ -10,6 +10,7 @@ pub mod config;
 pub mod driver;
 pub mod facts;
 pub mod hub;
+pub mod log;
 mod panic;
 pub mod ready;
 pub mod rpc;
@@ -41,7 +42,7 @@ use socket::Bound;
 use store::Store;
 use vault::Vault;
 
-/// How long connections may go on after the daemon was told to stop.
+/// How long connections may go on after the daemon was told to stop, and after them the runner.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Reads all records of a store.
@@ -135,8 +136,13 @@ pub async fn serve(
     over.cancel();
     tracker.close();
     drop(tokio::time::timeout(DRAIN, tracker.wait()).await);
-    handle.close().await;
-    runner.detach().await;
+    let leave = async {
+        handle.close().await;
+        runner.detach().await;
+    };
+    if tokio::time::timeout(DRAIN, leave).await.is_err() {
+        tracing::warn!("not everything let go of its agent in time; the agents go on");
+    }
     ended
 }
 

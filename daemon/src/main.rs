@@ -2,7 +2,7 @@
 
 mod heap;
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ccagentd::config::{Config, Flags, Live};
+use ccagentd::log::Log;
 use ccagentd::ready::Ready;
 use ccagentd::store::{self, OpenError, Options, Store};
 use ccagentd::{serve, socket};
@@ -19,6 +20,8 @@ use clap::{Parser, ValueEnum};
 const HELD: u8 = 75;
 /// How long the daemon that was too late waits for the other one's socket.
 const OTHER: Duration = Duration::from_secs(5);
+/// How long the last lines of the log may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long between two looks at that.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -62,18 +65,24 @@ fn main() -> ExitCode {
     heap::limit();
     let args = Args::parse();
     let ready_fd = args.ready_fd;
-    match run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            let ready = Ready { fd: ready_fd, socket: String::new() };
-            drop(ready.line(&format!("failed {}", format!("{error:#}").replace('\n', " "))));
-            eprintln!("ccagentd: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let failed = |error: &anyhow::Error| {
+        let ready = Ready { fd: ready_fd, socket: String::new() };
+        drop(ready.line(&format!("failed {}", format!("{error:#}").replace('\n', " "))));
+        ExitCode::FAILURE
+    };
+    let log = match Log::to(io::stderr()) {
+        Ok(log) => log,
+        Err(error) => return failed(&anyhow::Error::from(error).context("no thread for the log")),
+    };
+    let code = run(args, &log).unwrap_or_else(|error| {
+        log.say(&format!("ccagentd: {error:#}"));
+        failed(&error)
+    });
+    log.flush(LAST_WORDS);
+    code
 }
 
-fn run(args: Args) -> anyhow::Result<ExitCode> {
+fn run(args: Args, out: &Log) -> anyhow::Result<ExitCode> {
     let flags =
         Flags { config: args.config.clone(), state_dir: args.state_dir.clone(), socket: args.socket.clone() };
     let config = Config::load(&flags, &|name| std::env::var_os(name))?;
@@ -81,7 +90,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         print(&config)?;
         return Ok(ExitCode::SUCCESS);
     }
-    log(&config, args.log_format)?;
+    log(&config, args.log_format, out.clone())?;
     if let Some(export) = args.restore {
         return restore(&config, export.as_deref());
     }
@@ -169,19 +178,20 @@ fn restore(config: &Config, export: Option<&std::path::Path>) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-#[expect(clippy::print_stdout, reason = "the config is what was asked for")]
 fn print(config: &Config) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(&config.values)?);
-    Ok(())
+    let text = serde_json::to_string_pretty(&config.values)?;
+    writeln!(io::stdout(), "{text}").context("the config could not be printed")
 }
 
-fn log(config: &Config, format: LogFormat) -> anyhow::Result<()> {
+/// What is logged goes out, and panics with it: their usual way writes to stderr, and may have to wait there.
+fn log(config: &Config, format: LogFormat, out: Log) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(config.log())
         .with_context(|| format!("daemon.log = {:?} is no log filter", config.log()))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || out.clone());
     match format {
         LogFormat::Text => builder.with_ansi(false).init(),
         LogFormat::Json => builder.json().init(),
     }
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(())
 }

@@ -26,8 +26,8 @@ pub fn on_signal<F: Future<Output = ()> + Send>(
                 () = stop.cancelled() => return,
             }
         };
-        tracing::info!(signal = name, "stopping; agents go on");
         stop.cancel();
+        tracing::info!(signal = name, "stopping; agents go on");
     });
     Ok(())
 }

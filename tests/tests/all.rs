@@ -9,6 +9,7 @@ mod all {
     mod framing;
     mod hostile;
     mod idempotency;
+    mod log;
     mod mailbox;
     mod message;
     mod node;

@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("facts", &["config", "driver", "hub", "rpc", "runner", "store", "vault"]),
     ("heap", &[]),
     ("hub", &[]),
+    ("log", &[]),
     ("panic", &[]),
     ("ready", &[]),
     ("rpc", &["driver", "hub", "panic", "runner", "store", "vault"]),
