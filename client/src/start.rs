@@ -32,6 +32,9 @@ use crate::place::Place;
 /// The descriptor that the daemon says `ready` on.
 const READY_FD: i32 = 3;
 
+/// The size of a log beyond which the next daemon begins a new one. One old log is kept.
+const LONG_LOG: u64 = 4 << 20;
+
 /// What an agent finds in its environment about itself; a daemon must not take it for its own.
 const AGENT_VARIABLES: [&str; 6] = [
     "CCAGENT_TASK_ID",
@@ -198,12 +201,16 @@ fn environment() -> std::io::Result<Vec<CString>> {
 
 fn open_log(place: &Place) -> std::io::Result<std::fs::File> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&place.state_dir)?;
+    let path = place.log_file();
+    if std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() > LONG_LOG) {
+        std::fs::rename(&path, path.with_extension("log.old"))?;
+    }
     std::fs::OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
-        .custom_flags(nix::libc::O_NOFOLLOW)
-        .open(place.log_file())
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(path)
 }
 
 fn c_string(text: &OsStr) -> std::io::Result<CString> {

@@ -28,6 +28,7 @@ pub mod ndjson;
 mod output;
 pub mod peer;
 mod places;
+mod rarely;
 mod refusal;
 pub mod registry;
 mod request;

@@ -134,3 +134,22 @@ async fn a_state_directory_that_cannot_be_used_is_named() {
     assert!(said.contains("the state directory ") && said.contains("/state: "), "{said}");
     assert!(!said.contains("/ccagentd"), "{said}");
 }
+
+/// I8: a long log is set aside when a daemon is started, and one old one is kept.
+#[tokio::test]
+async fn a_long_log_is_set_aside() {
+    let installed = Installed::new("echo new >&2; echo failed no >&3");
+    let (log, old) = (installed.path("state/daemon.log"), installed.path("state/daemon.log.old"));
+    fs::create_dir(installed.path("state")).unwrap();
+    let start = async |before: &str| {
+        fs::write(&log, before).unwrap();
+        installed.ctl(&["daemon", "start"]).output().await.unwrap();
+        fs::read_to_string(&log).unwrap()
+    };
+    assert_eq!(start("short\n").await, "short\nnew\n");
+    assert!(!old.exists());
+    for line in ["one\n", "two\n"] {
+        assert_eq!(start(&line.repeat(2 << 20)).await, "new\n");
+        assert!(fs::read_to_string(&old).unwrap().starts_with(line));
+    }
+}

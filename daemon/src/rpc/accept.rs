@@ -27,6 +27,7 @@ use super::hangup::Hangup;
 use super::http::Http;
 use super::peer::{Environment, Peer, Shims};
 use super::places::{Place, Places};
+use super::rarely::Rarely;
 use super::refusal::Refusals;
 use super::registry::Api;
 use super::service::Service;
@@ -39,12 +40,23 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 /// Hears of the end of a connection, by its number; it may hear twice.
 pub type Disconnected = Arc<dyn Fn(u64) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// Warnings about connections that are not served, one for each reason.
+#[derive(Debug, Default)]
+struct Warnings {
+    not_taken: Rarely,
+    foreign: Rarely,
+    unknown_user: Rarely,
+    untold: Rarely,
+    unwatched: Rarely,
+}
+
 /// What all connections share.
 pub struct Edge {
     api: Arc<Api>,
     limits: Arc<Limits>,
     places: Places,
     refusals: Refusals,
+    warnings: Warnings,
     next: AtomicU64,
     /// For a process whose environment can't be read.
     fallback: Environment,
@@ -74,6 +86,7 @@ impl Edge {
             limits: Arc::new(limits),
             places: Places::new(&limits),
             refusals: Refusals::new(stop.clone(), tracker.clone()),
+            warnings: Warnings::default(),
             next: AtomicU64::new(1),
             fallback: Environment::own(),
             shims,
@@ -98,7 +111,9 @@ impl Edge {
             match accepted {
                 Ok((socket, _)) => self.admit(socket),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
+                    if let Some(times) = self.warnings.not_taken.due() {
+                        tracing::warn!(%error, times, "a connection could not be taken");
+                    }
                     tokio::time::sleep(REFUSED_PAUSE).await;
                 }
             }
@@ -181,16 +196,23 @@ impl Edge {
         let peer = match Peer::of(socket) {
             Ok(peer) if peer.is_ours() => peer,
             Ok(peer) => {
-                tracing::warn!(uid = peer.uid, "a connection of another user was closed");
+                if let Some(times) = self.warnings.foreign.due() {
+                    tracing::warn!(uid = peer.uid, times, "a connection of another user was closed");
+                }
                 return Err(None);
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection of an unknown user was closed");
+                if let Some(times) = self.warnings.unknown_user.due() {
+                    tracing::warn!(%error, times, "a connection of an unknown user was closed");
+                }
                 return Err(None);
             }
         };
         peer.who(&self.shims).map(|who| (peer, who)).ok_or_else(|| {
-            tracing::warn!(pid = peer.pid, "a connection was closed: whose process it is can't be told");
+            if let Some(times) = self.warnings.untold.due() {
+                let pid = peer.pid;
+                tracing::warn!(pid, times, "a connection was closed: whose process it is can't be told");
+            }
             Some(Error::new(Kind::NotAuthorised, "whose process this is can't be told"))
         })
     }
@@ -204,7 +226,12 @@ impl Edge {
     ) {
         let hangup = match Hangup::of(&socket) {
             Ok(hangup) => hangup,
-            Err(error) => return tracing::warn!(%error, "a connection could not be watched"),
+            Err(error) => {
+                if let Some(times) = self.warnings.unwatched.due() {
+                    tracing::warn!(%error, times, "a connection could not be watched");
+                }
+                return;
+            }
         };
         let (sink, outbox) = mpsc::channel(self.limits.outbox);
         let service = self.service(&connection, Some(MethodSink::new(sink)));
