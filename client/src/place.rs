@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ccagent_proto::{address, place};
+use nix::unistd::{Uid, User};
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -41,7 +42,7 @@ impl Place {
     /// `Place`, when an address or the config file is wrong, or nothing names a directory.
     pub fn find(chosen: &Chosen) -> Result<Self, Error> {
         let uid = rustix::process::getuid().as_raw();
-        Self::resolve(chosen, &|name| std::env::var_os(name), uid).map_err(Error::Place)
+        Self::resolve(chosen, &variable, uid).map_err(Error::Place)
     }
 
     fn resolve(chosen: &Chosen, env: &dyn Fn(&str) -> Option<OsString>, uid: u32) -> Result<Self, String> {
@@ -85,6 +86,13 @@ impl Place {
     pub fn log_file(&self) -> PathBuf {
         self.state_dir.join("daemon.log")
     }
+}
+
+/// A variable of the environment; the home directory is the account's own where the environment names none.
+pub fn variable(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = || Some(User::from_uid(Uid::current()).ok()??.dir.into_os_string());
+    value.or_else(|| if name == "HOME" { home() } else { None })
 }
 
 /// The two keys of the config file that say where the daemon is; the daemon itself checks the rest.

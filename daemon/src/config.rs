@@ -10,12 +10,14 @@ mod keys;
 mod live;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ccagent_core::Limits;
 use ccagent_proto::daemon::ConfigValue;
 use ccagent_proto::{Millis, place};
+use nix::unistd::{Uid, User};
 
 use crate::store::Durability;
 
@@ -193,6 +195,13 @@ impl Config {
             ..Limits::default()
         }
     }
+}
+
+/// A variable of the environment; the home directory is the account's own where the environment names none.
+pub fn variable(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = || Some(User::from_uid(Uid::current()).ok()??.dir.into_os_string());
+    value.or_else(|| if name == "HOME" { home() } else { None })
 }
 
 fn value(value: serde_json::Value, source: &str) -> ConfigValue {

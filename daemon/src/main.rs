@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use ccagentd::config::{Config, Flags, Live};
+use ccagentd::config::{self, Config, Flags, Live};
 use ccagentd::log::Log;
 use ccagentd::ready::Ready;
 use ccagentd::store::{self, OpenError, Options, Store};
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 fn run(args: Args, out: &Log) -> anyhow::Result<ExitCode> {
     let flags =
         Flags { config: args.config.clone(), state_dir: args.state_dir.clone(), socket: args.socket.clone() };
-    let config = Config::load(&flags, &|name| std::env::var_os(name))?;
+    let config = Config::load(&flags, &config::variable)?;
     if args.check_config {
         print(&config)?;
         return Ok(ExitCode::SUCCESS);

@@ -28,7 +28,7 @@ impl Live {
     /// # Errors
     /// What is wrong with the config; then the old one goes on.
     pub fn reload(&self) -> Result<Vec<String>, ConfigError> {
-        let new = Config::load(&self.flags, &|name| std::env::var_os(name))?;
+        let new = Config::load(&self.flags, &super::variable)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut merged = (**current).clone();
         let mut changed = Vec::new();

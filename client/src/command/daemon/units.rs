@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ccagent_client::start;
+use ccagent_client::{place, start};
 
 use crate::app::App;
 use crate::exit::{Exit, Stop};
@@ -70,7 +70,7 @@ fn files(dir: &Path) -> [PathBuf; 2] {
 }
 
 fn directory() -> anyhow::Result<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name: &str| place::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CONFIG_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".config")))
         .map(|config| config.join("systemd/user"))
