@@ -8,7 +8,7 @@ use std::time::Duration;
 use ccagent_client::place::Chosen;
 use ccagent_client::{Client, Error, Lasting, Place, start};
 use ccagent_proto::daemon::{ClientInfo, DaemonHelloParams};
-use ccagent_proto::{method, place, version};
+use ccagent_proto::{place, version};
 use clap::Args;
 use futures_util::FutureExt;
 
@@ -152,10 +152,16 @@ impl App {
         let place = self.place()?;
         let client = self.reach(&place, start).await?;
         let hello = hello(&place);
-        if hello.token.is_some() {
-            client.call::<method::DaemonHello>(hello).await?;
+        let (known, greeted) = (hello.token.is_none(), start == Start::WhereNone && !self.global.no_start);
+        if known && greeted {
+            return Ok(client);
         }
-        Ok(client)
+        match client.greet(hello).await {
+            // Without a token only that it answers matters; what else it says, the calls that follow say as well.
+            Err(Error::Rpc(_) | Error::Unexpected(_)) if known => Ok(client),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(client),
+        }
     }
 
     async fn reach(&self, place: &Place, start: Start) -> Result<Client, Error> {
@@ -213,7 +219,7 @@ impl App {
 }
 
 /// What a daemon is greeted with: by an agent with its token, if that daemon gave it and no other.
-fn hello(place: &Place) -> DaemonHelloParams {
+pub(crate) fn hello(place: &Place) -> DaemonHelloParams {
     let own = place::socket_from_env(&|name| std::env::var_os(name));
     let token = std::env::var("CCAGENT_TOKEN").ok().filter(|_| own == Ok(Some(place.socket.clone())));
     DaemonHelloParams { protocol_version: version::PROTOCOL, client: client_info(), token, session_id: None }

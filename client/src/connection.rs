@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ccagent_proto::daemon::{DaemonHelloParams, DaemonHelloResult};
+use ccagent_proto::method::DaemonHello;
 use ccagent_proto::{Method, Subscription as Subscribe};
 use jsonrpsee::async_client::{Client as Jsonrpsee, ClientBuilder};
 use jsonrpsee::core::client::{ClientT, SubscriptionClientT};
@@ -14,10 +16,13 @@ use tokio::net::UnixStream;
 
 use crate::error::Error;
 use crate::subscription::Subscription;
-use crate::transport;
+use crate::transport::{self, Refused};
 
 /// Calls that wait, wait as long as their own params say; this bound only has to be longer than any of them.
 const NO_TIMEOUT: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// How long a daemon may take to answer a greeting.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Items that may wait for a slow reader before its subscription ends as lagged.
 const QUEUE: usize = 1024;
@@ -26,6 +31,7 @@ const QUEUE: usize = 1024;
 #[derive(Debug)]
 pub struct Client {
     inner: Jsonrpsee,
+    refused: Refused,
 }
 
 impl Client {
@@ -51,14 +57,23 @@ impl Client {
         Self::over(transport::halves(stream))
     }
 
-    fn over((sender, receiver): (transport::Sender, transport::Receiver)) -> Self {
+    fn over((sender, receiver, refused): (transport::Sender, transport::Receiver, Refused)) -> Self {
         let inner = ClientBuilder::new()
             .request_timeout(NO_TIMEOUT)
             .max_concurrent_requests(QUEUE)
             .max_buffer_capacity_per_subscription(QUEUE)
             .disable_ws_ping()
             .build_with_tokio(sender, receiver);
-        Self { inner }
+        Self { inner, refused }
+    }
+
+    /// Greets the daemon, which answers at once where it answers at all.
+    ///
+    /// # Errors
+    /// `Silent` when it does not; else as `call`.
+    pub async fn greet(&self, params: DaemonHelloParams) -> Result<DaemonHelloResult, Error> {
+        let answer = self.call::<DaemonHello>(params);
+        tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Error::Silent { waited: PATIENCE }))
     }
 
     /// Calls a method.
@@ -66,7 +81,7 @@ impl Client {
     /// # Errors
     /// What the daemon answered, or that it went away.
     pub async fn call<M: Method>(&self, params: M::Params) -> Result<M::Result, Error> {
-        Ok(self.inner.request(M::NAME, Params::of(&params)?).await?)
+        self.inner.request(M::NAME, Params::of(&params)?).await.map_err(|error| self.failed(error))
     }
 
     /// Calls a method by its name, with any JSON as params; `null` stands for none.
@@ -74,7 +89,7 @@ impl Client {
     /// # Errors
     /// As `call`.
     pub async fn call_raw(&self, method: &str, params: Value) -> Result<Value, Error> {
-        Ok(self.inner.request(method, Params::of(&params)?).await?)
+        self.inner.request(method, Params::of(&params)?).await.map_err(|error| self.failed(error))
     }
 
     /// Follows a subscription.
@@ -104,8 +119,16 @@ impl Client {
         params: Params,
         unsubscribe: &str,
     ) -> Result<Subscription<T>, Error> {
-        let items = self.inner.subscribe(subscribe, params, unsubscribe).await?;
-        Ok(Subscription::new(items))
+        let items = self.inner.subscribe(subscribe, params, unsubscribe).await;
+        items.map(Subscription::new).map_err(|error| self.failed(error))
+    }
+
+    /// Why a call failed. A connection that the daemon refused fails with what it said.
+    fn failed(&self, error: jsonrpsee::core::client::Error) -> Error {
+        match (Error::from(error), self.refused.get()) {
+            (Error::Closed, Some(refusal)) => Error::answered(refusal),
+            (error, _) => error,
+        }
     }
 
     /// Whether the connection still stands.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use ccagent_proto::Kind;
 use jsonrpsee::core::client::Error as Jsonrpsee;
+use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -52,6 +53,12 @@ pub enum Error {
     /// The connection ended before the answer came.
     #[error("the daemon closed the connection")]
     Closed,
+    /// The daemon took the connection and does not answer: it is stopped, or hangs.
+    #[error("the daemon does not answer: it said nothing within {}", humantime::format_duration(*waited))]
+    Silent {
+        /// How long it was waited for.
+        waited: std::time::Duration,
+    },
     /// The daemon ended, and no other came in time.
     #[error("the daemon went away and did not come back within {}; agents go on without it", humantime::format_duration(*waited))]
     Gone {
@@ -73,6 +80,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// What the daemon answered.
+    pub(crate) fn answered(object: &ErrorObjectOwned) -> Self {
+        let data = object.data().map(serde_json::value::RawValue::get);
+        Self::Rpc(Box::new(RpcError::answered(object.code(), object.message(), data)))
+    }
+
     /// The daemon's error, where it is one.
     pub fn rpc(&self) -> Option<&RpcError> {
         if let Self::Rpc(error) = self { Some(error) } else { None }
@@ -105,11 +118,7 @@ impl RpcError {
 impl From<Jsonrpsee> for Error {
     fn from(error: Jsonrpsee) -> Self {
         match error {
-            Jsonrpsee::Call(object) => Self::Rpc(Box::new(RpcError::answered(
-                object.code(),
-                object.message(),
-                object.data().map(serde_json::value::RawValue::get),
-            ))),
+            Jsonrpsee::Call(object) => Self::answered(&object),
             Jsonrpsee::Transport(_) | Jsonrpsee::RestartNeeded(_) | Jsonrpsee::ServiceDisconnect => {
                 Self::Closed
             }

@@ -82,9 +82,11 @@ fn of_client(error: &Error) -> Exit {
     match error {
         Error::Rpc(error) => of_rpc(error),
         Error::NotRunning { .. } => Exit::NOT_FOUND,
-        Error::Unreachable { .. } | Error::Closed | Error::Gone { .. } | Error::Start { .. } => {
-            Exit::UNREACHABLE
-        }
+        Error::Unreachable { .. }
+        | Error::Closed
+        | Error::Silent { .. }
+        | Error::Gone { .. }
+        | Error::Start { .. } => Exit::UNREACHABLE,
         Error::Place(_) => Exit::USAGE,
         Error::Unexpected(_) => Exit::FAILED,
     }
@@ -100,7 +102,7 @@ fn of_rpc(error: &RpcError) -> Exit {
         -32002 | 1101 | 1102 | 1104 | 1113 | 1301 | 1401 | 1404 => Exit::NOT_FOUND,
         -32000 | 1107 | 1405 | 1503 => Exit::NOT_PERMITTED,
         1111 | 1402 | 1403 | 1412 | 1416 | 1602 | 1605 | 1606 => Exit::CONFLICT,
-        1112 | 1610 => Exit::LIMIT,
+        -32007 | 1112 | 1305 | 1610 => Exit::LIMIT,
         -32001 | -32020 | 1109 | 1303 | 1309 | 1821 => Exit::OVERLOADED,
         1702 => match error.text("cause") {
             Some("notFound") => Exit::NO_PROGRAM,
@@ -279,6 +281,8 @@ mod tests {
             (1112, Exit::LIMIT),
             (1610, Exit::LIMIT),
             (-32602, Exit::USAGE),
+            (1305, Exit::LIMIT),
+            (-32007, Exit::LIMIT),
             (1411, Exit::FAILED),
             (4242, Exit::FAILED),
         ];

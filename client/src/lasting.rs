@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccagent_proto::daemon::DaemonHelloParams;
-use ccagent_proto::method::DaemonHello;
 use ccagent_proto::{Kind, Method, Subscription as Subscribe};
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
@@ -158,9 +157,13 @@ async fn next(dial: &Dial, hello: &DaemonHelloParams) -> Result<Life, Error> {
 
 /// Makes sure that a daemon answers, and one that takes the token; what else it says of a hello is no matter.
 async fn greet(client: Client, hello: &DaemonHelloParams) -> Result<Life, Error> {
-    match client.call::<DaemonHello>(hello.clone()).await {
+    match client.greet(hello.clone()).await {
         Ok(answer) => Ok(Life { client, epoch: Some(answer.epoch) }),
-        Err(error) if hello.token.is_some() || matches!(error, Error::Closed) => Err(error),
+        Err(error)
+            if hello.token.is_some() || !client.is_connected() || matches!(error, Error::Silent { .. }) =>
+        {
+            Err(error)
+        }
         Err(_) => Ok(Life { client, epoch: None }),
     }
 }

@@ -18,7 +18,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ccagent_proto::daemon::{ClientInfo, DaemonHelloParams};
-use ccagent_proto::method::DaemonHello;
 use ccagent_proto::version;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags};
 use nix::sys::signal::{SigSet, Signal};
@@ -68,8 +67,8 @@ async fn greet(place: &Place) -> Result<Client, Error> {
         client: ClientInfo { name: "ccagent-client".into(), version: version::PACKAGE.into(), kind: None },
         ..DaemonHelloParams::default()
     };
-    match client.call::<DaemonHello>(params).await {
-        Err(Error::Closed) => Err(Error::Closed),
+    match client.greet(params).await {
+        Err(error @ (Error::Closed | Error::Silent { .. })) => Err(error),
         // A refusal is an answer as well; the calls that follow say what is wrong.
         Ok(_) | Err(_) => Ok(client),
     }

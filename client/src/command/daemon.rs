@@ -1,6 +1,7 @@
 //! `daemon`: start, stop and inspect the daemon; save and restore its store; install its units.
 
 mod log;
+mod silent;
 mod units;
 
 use std::os::fd::OwnedFd;
@@ -65,7 +66,13 @@ pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
                 (false, true) => ShutdownMode::Force,
                 (false, false) => ShutdownMode::Graceful,
             };
-            let ended = shutdown(&app.connect().await?, mode, app.global.timeout.map(value::millis)).await?;
+            let client = match app.connect().await {
+                Err(error) if matches!(error.downcast_ref(), Some(Error::Silent { .. })) => {
+                    return silent::stop(app, mode, error).await;
+                }
+                connected => connected?,
+            };
+            let ended = shutdown(&client, mode, app.global.timeout.map(value::millis)).await?;
             app.out.one(&ended, ended_text)?;
             Ok(Exit::OK)
         }
@@ -149,7 +156,7 @@ async fn export(app: &App, file: Option<PathBuf>) -> anyhow::Result<Exit> {
         Some(file) => std::path::absolute(file)?.to_str().map(str::to_owned),
     };
     let exported = app.connect().await?.call::<DaemonExport>(DaemonExportParams { path }).await?;
-    app.out.one(&exported, |exported| exported.path.clone())?;
+    app.out.one(&exported, |exported| render::line(&exported.path))?;
     app.note(&format!("{} bytes", exported.bytes));
     Ok(Exit::OK)
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
-use crate::app::App;
+use crate::app::{App, hello};
 use crate::exit::Exit;
 use crate::render;
 
@@ -142,11 +142,14 @@ async fn config(place: &Place) -> Check {
 /// Whether a daemon answers, and whether it is the one that is installed.
 async fn daemon(place: &Place, checks: &mut Vec<Check>) -> Option<DaemonStatusResult> {
     let connected = Client::connect(&place.socket).await;
-    let status = match connected {
-        Ok(client) => client.call::<DaemonStatus>(Empty {}).await,
-        Err(error) => Err(error),
+    let status = async {
+        let client = connected?;
+        match client.greet(hello(place)).await {
+            Err(error @ Error::Silent { .. }) => Err(error),
+            Ok(_) | Err(_) => client.call::<DaemonStatus>(Empty {}).await,
+        }
     };
-    let status = match status {
+    let status = match status.await {
         Ok(status) => status,
         Err(error) => {
             let not_running = matches!(error, Error::NotRunning { .. });

@@ -2,7 +2,7 @@
 
 use ccagent_client::Error;
 use ccagent_proto::daemon::DaemonHelloParams;
-use ccagent_proto::{method, version};
+use ccagent_proto::version;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
@@ -16,13 +16,19 @@ struct Versions {
     client: &'static str,
     protocol: u32,
     daemon: Option<String>,
+    /// False where a daemon runs and is silent.
+    answers: Option<bool>,
 }
 
 pub(super) async fn run(app: &App) -> anyhow::Result<Exit> {
-    let versions =
-        Versions { client: version::PACKAGE, protocol: version::PROTOCOL, daemon: daemon(app).await? };
+    let (daemon, answers) = match daemon(app).await {
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Silent { .. })) => (None, Some(false)),
+        found => (found?, None),
+    };
+    let versions = Versions { client: version::PACKAGE, protocol: version::PROTOCOL, daemon, answers };
     app.out.one(&versions, |versions| {
-        let daemon = versions.daemon.as_deref().unwrap_or("not running");
+        let none = if versions.answers == Some(false) { "does not answer" } else { "not running" };
+        let daemon = versions.daemon.as_deref().unwrap_or(none);
         format!(
             "ccagentctl {}\nprotocol   {}\nccagentd   {}",
             versions.client,
@@ -48,6 +54,6 @@ async fn daemon(app: &App) -> anyhow::Result<Option<String>> {
         token: None,
         session_id: None,
     };
-    let answer = client.call::<method::DaemonHello>(hello).await?;
+    let answer = client.greet(hello).await?;
     Ok(Some(answer.server.version))
 }

@@ -127,3 +127,29 @@ async fn a_socket_without_a_listener_is_not_running() {
     let error = Client::connect(dir.path().join("d.sock/x")).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
 }
+
+/// I8, cli.md: a connection that is refused fails with what the daemon said, whatever was asked over it; the exit code
+/// of a command is that of the refusal.
+#[tokio::test]
+async fn a_refused_connection_says_why() {
+    let cases = [(-32001, "overloaded", 75), (-32000, "notAuthorised", 4), (-32007, "tooLong", 7)];
+    for (code, kind, exit) in cases {
+        let data = json!({ "kind": kind, "retryable": false, "limit": 7 });
+        let refusal = fake::error(&Value::Null, code, "it is so", data);
+        let fake = Fake::new(move |_, _, _| vec![refusal.clone(), Value::Null]);
+        let client = Client::connect(&fake.socket).await.unwrap();
+        let refused = |error: Error| {
+            let error = error.rpc().expect("it is said").clone();
+            assert_eq!((error.code, error.message.as_str()), (code, "it is so"));
+            assert_eq!(error.data["limit"], 7);
+        };
+        refused(client.call::<TaskGet>(get("a")).await.unwrap_err());
+        refused(client.call_raw("a", Value::Null).await.unwrap_err());
+        refused(client.subscribe::<EventSubscribe>(EventSubscribeParams::default()).await.unwrap_err());
+        for command in [["ps", "-a"], ["wait", "a"], ["events", "-f"]] {
+            let ended = fake.ctl(&command).output().await.unwrap();
+            assert_eq!(ended.status.code(), Some(exit), "{command:?} {ended:?}");
+            assert!(String::from_utf8_lossy(&ended.stderr).contains("it is so"), "{ended:?}");
+        }
+    }
+}

@@ -112,3 +112,34 @@ async fn what_destroys_needs_yes_where_nobody_can_be_asked() {
         }
     }
 }
+
+/// CD-02, cli.md, exit code 69: a daemon that takes connections and says nothing holds up no command; `doctor` finds it,
+/// and `version` says so.
+#[tokio::test]
+async fn a_daemon_that_says_nothing_holds_up_no_command() {
+    let fake = Fake::new(|_, _, _| Vec::new());
+    let commands: [(&[&str], i32); 7] = [
+        (&["doctor"], 1),
+        (&["version"], 0),
+        (&["ps"], 69),
+        (&["daemon", "status"], 69),
+        (&["daemon", "stop"], 69),
+        (&["exec", "-d", "--timeout", "1h", "--", "true"], 69),
+        (&["wait", "a"], 69),
+    ];
+    let ended = futures_util::future::join_all(commands.map(|(command, _)| fake.ctl(command).output())).await;
+    for ((command, code), ended) in commands.iter().zip(ended) {
+        let ended = ended.unwrap();
+        assert_eq!(ended.status.code(), Some(*code), "{command:?} {ended:?}");
+        let said = [ended.stdout, ended.stderr].concat();
+        assert!(String::from_utf8_lossy(&said).contains("does not answer"), "{command:?}");
+    }
+}
+
+/// cli.md, places: without HOME the home directory is the account's own.
+#[tokio::test]
+async fn a_home_that_is_not_named_is_the_accounts() {
+    let fake = Fake::new(|_, _, id| vec![fake::result(id, json!({ "tasks": [] }))]);
+    let ended = fake.ctl(&["ps"]).env_remove("HOME").output().await.unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+}

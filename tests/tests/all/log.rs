@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use ccagent_tests::process::Process;
-use ccagent_tests::{Conn, Home, PATIENCE};
+use ccagent_tests::{Conn, Daemon, Home, PATIENCE, programs};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 use serde_json::json;
@@ -98,4 +98,23 @@ async fn a_slow_reader_is_told_what_it_missed() {
     assert!(child.wait().unwrap().success());
     let log = reading.join().unwrap();
     assert!(log.contains("lines of the log were dropped"), "{}", log.len());
+}
+
+/// I8, CD-03: connections that are refused for one reason are one line of the log, however many come; each is told why,
+/// and the command's exit code says the same.
+#[tokio::test]
+async fn refused_connections_do_not_fill_the_log() {
+    let (daemon, other) = (Daemon::start(), Daemon::start());
+    let ctl = programs::client().display().to_string();
+    let script = format!("for i in 1 2 3 4 5; do {ctl} --socket $0 rpc daemon.status; echo code $?; done");
+    let conn = other.connect().await;
+    let socket = daemon.home.socket.to_str().unwrap();
+    let id = conn.spawn(&["/bin/sh", "-c", &script, socket], json!({})).await;
+    conn.wait(&id).await;
+    let said = conn.ok("task.output", json!({ "taskId": id })).await["text"].as_str().unwrap().to_owned();
+    assert_eq!(said.matches("code 4\n").count(), 5, "{said}");
+    let told = "whose process it is can't be told";
+    assert_eq!(daemon.home.log().matches(told).count(), 1, "{}", daemon.home.log());
+    daemon.end().await;
+    other.end().await;
 }
