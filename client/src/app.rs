@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 
 use crate::exit::{Exit, Stop, Voice};
 use crate::output::Output;
-use crate::value;
+use crate::{screen, value};
 
 /// Options that every command takes.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -178,7 +178,7 @@ impl App {
     /// A line for the eye.
     pub(crate) fn note(&self, line: &str) {
         if !self.global.quiet {
-            anstream::eprintln!("{line}");
+            screen::line(line);
         }
     }
 
@@ -192,7 +192,7 @@ impl App {
     /// A line for the eye of who asked for more.
     pub(crate) fn detail(&self, line: &str) {
         if self.global.verbose > 0 {
-            anstream::eprintln!("{line}");
+            screen::line(line);
         }
     }
 

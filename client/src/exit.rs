@@ -15,6 +15,8 @@ use ccagent_proto::Kind;
 use ccagent_proto::task::{Task, TaskStatus};
 use serde_json::{Value, json};
 
+use crate::{output, render, screen};
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(pub(crate) u8);
@@ -168,12 +170,12 @@ impl Voice {
             return Exit::OK.into();
         }
         match self {
-            Self::Json => anstream::eprintln!("{}", document(error)),
+            Self::Json => screen::line(output::json(&document(error).to_string())),
             Self::Text => {
                 let style = anstyle::AnsiColor::Red.on_default().bold();
-                anstream::eprintln!("{style}error{style:#}: {}", crate::render::clean(&format!("{error:#}")));
+                screen::line(format_args!("{style}error{style:#}: {}", render::clean(&format!("{error:#}"))));
                 if let Some(hint) = hint(error) {
-                    anstream::eprintln!("{hint}");
+                    screen::line(hint);
                 }
             }
         }
@@ -242,7 +244,7 @@ fn entry(value: &Value) -> String {
         .as_str()
         .or_else(|| value.get("id").and_then(Value::as_str))
         .map_or_else(|| value.to_string(), str::to_owned);
-    crate::render::clean(&text)
+    render::clean(&text)
 }
 
 #[cfg(test)]
@@ -279,10 +281,10 @@ mod tests {
             (1412, Exit::CONFLICT),
             (1416, Exit::CONFLICT),
             (1112, Exit::LIMIT),
-            (1610, Exit::LIMIT),
-            (-32602, Exit::USAGE),
             (1305, Exit::LIMIT),
             (-32007, Exit::LIMIT),
+            (1610, Exit::LIMIT),
+            (-32602, Exit::USAGE),
             (1411, Exit::FAILED),
             (4242, Exit::FAILED),
         ];

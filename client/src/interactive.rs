@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::follow::{self, Follow, From};
+use crate::screen;
 use crate::terminal::{self, Keys, Mode};
 
 /// Ctrl-].
@@ -78,8 +79,8 @@ pub(crate) enum Ending {
     Done(Option<Exit>),
     /// The detach key.
     Detached,
-    /// Nobody reads stdout any more.
-    OutputGone,
+    /// Nothing can be printed any more: nobody reads it, the terminal is gone, the disk is full.
+    OutputGone(Exit),
     /// A signal, with its exit code.
     Signalled(Exit),
 }
@@ -105,7 +106,11 @@ pub(crate) async fn run(app: &App, line: &Arc<Lasting>, wiring: Wiring) -> anyho
         tokio::select! {
             shown = &mut output => return match shown? {
                 Ok(()) => Ok(Ending::Done(signalled)),
-                Err(error) if is_broken_pipe(&error) => Ok(Ending::OutputGone),
+                Err(error) if is_broken_pipe(&error) => Ok(Ending::OutputGone(Exit::BROKEN_PIPE)),
+                Err(error) if is_ours(&error) => {
+                    app.note(&format!("its output can't be printed: {error:#}"));
+                    Ok(Ending::OutputGone(Exit::FAILED))
+                }
                 Err(error) => Err(error),
             },
             typed = &mut input, if typing => {
@@ -172,7 +177,6 @@ impl Wiring {
 
 /// Asks a task to end, or kills it, without waiting for the answer: its output says when it is over.
 fn end(app: &App, line: &Arc<Lasting>, task: &str, force: bool) {
-    app.note(if force { "\rkilling it" } else { "\rstopping it; once more kills it" });
     let line = line.clone();
     let params = TaskStopParams {
         task_id: task.to_owned(),
@@ -181,6 +185,7 @@ fn end(app: &App, line: &Arc<Lasting>, task: &str, force: bool) {
         ..TaskStopParams::default()
     };
     tokio::spawn(async move { line.call::<TaskStop>(params).await });
+    app.note(if force { "\rkilling it" } else { "\rstopping it; once more kills it" });
 }
 
 /// Tells the task's terminal how large this one is, without waiting for the answer; a task without a terminal refuses,
@@ -253,7 +258,7 @@ async fn read(
                 return Ok(Typed::End);
             }
         } else if something && matches!(queue.try_send(params), Err(mpsc::error::TrySendError::Full(_))) {
-            anstream::eprint!("\x07");
+            screen::bell();
         }
         if key.is_some() {
             return Ok(Typed::DetachKey);
@@ -342,6 +347,11 @@ impl Signals {
         self.count += u32::from(matches!(received, Received::End(_)));
         received
     }
+}
+
+/// Whether an error arose in what is printed here, and not at the daemon.
+fn is_ours(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some()
 }
 
 /// Whether an error only says that a reader of ours went away.

@@ -9,6 +9,7 @@ mod follow;
 mod interactive;
 mod output;
 mod render;
+mod screen;
 mod terminal;
 mod value;
 
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = voice.report(&error);
             if let Some(start) = start.filter(|_| voice == Voice::Text && exit::is_not_running(&error)) {
-                anstream::eprintln!("start it with: {start}");
+                screen::line(format_args!("start it with: {start}"));
             }
             code
         }

@@ -10,7 +10,8 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use minijinja::Environment;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::exit::{Exit, Stop};
+use crate::render;
 
 /// Where data goes, and how it looks.
 #[derive(Debug)]
@@ -77,14 +79,61 @@ impl Template {
         }
     }
 
-    /// Fills it with an entry's fields.
-    pub(crate) fn fill(&self, entry: &impl Serialize) -> anyhow::Result<String> {
-        let value = minijinja::value::Serde(serde_json::to_value(entry)?);
+    /// Fills it with an entry's fields; for a terminal, with what can't steer it.
+    pub(crate) fn fill(&self, entry: &impl Serialize, screen: Screen) -> anyhow::Result<String> {
+        let mut value = serde_json::to_value(entry)?;
+        if screen == Screen::Terminal {
+            clean(&mut value);
+        }
+        let value = minijinja::value::Serde(value);
         self.environment
             .get_template(NAME)
             .and_then(|template| template.render(value))
             .context("--format does not fit")
     }
+}
+
+/// Who shows what goes to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    /// A terminal, which obeys control characters.
+    Terminal,
+    /// A program or a file, which gets all as it is.
+    None,
+}
+
+impl Screen {
+    fn find() -> Self {
+        if io::stdout().is_terminal() { Self::Terminal } else { Self::None }
+    }
+}
+
+/// Takes control characters out of all texts.
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = render::clean(text),
+        Value::Array(entries) => entries.iter_mut().for_each(clean),
+        Value::Object(fields) => {
+            for (key, mut field) in std::mem::take(fields) {
+                clean(&mut field);
+                fields.insert(render::clean(&key), field);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A JSON text, with what could steer a terminal escaped also where JSON itself would leave it: it says the same.
+pub(crate) fn json(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut escaped, character| {
+        if render::steers(character) && !matches!(character, '\n' | '\t') {
+            // A text takes all that is written to it.
+            write!(escaped, "\\u{:04x}", u32::from(character)).ok();
+        } else {
+            escaped.push(character);
+        }
+        escaped
+    })
 }
 
 /// The names of the fields that a schema knows, in all of its forms.
@@ -125,7 +174,7 @@ impl Output {
         match &self.form {
             Form::Text => write(&text(object)),
             Form::Json => write_json(object),
-            Form::Template(template) => template.check::<T>().and_then(|()| write(&template.fill(object)?)),
+            Form::Template(template) => template.check::<T>().and_then(|()| write_filled(template, object)),
         }
     }
 
@@ -141,7 +190,7 @@ impl Output {
             Form::Json => write_json(document),
             Form::Template(template) => {
                 template.check::<T>()?;
-                rows.iter().try_for_each(|row| write(&template.fill(row)?))
+                rows.iter().try_for_each(|row| write_filled(template, row))
             }
         }
     }
@@ -154,18 +203,26 @@ impl Output {
     ) -> anyhow::Result<()> {
         match &self.form {
             Form::Text => write(&text(item)),
-            Form::Json => write(&serde_json::to_string(item)?),
-            Form::Template(template) => template.check::<T>().and_then(|()| write(&template.fill(item)?)),
+            Form::Json => write(&json(&serde_json::to_string(item)?)),
+            Form::Template(template) => template.check::<T>().and_then(|()| write_filled(template, item)),
         }
     }
 }
 
 /// Writes a text and ends its line; an empty text writes nothing.
 pub(crate) fn write(text: &str) -> anyhow::Result<()> {
+    write_to(&mut anstream::stdout().lock(), text)
+}
+
+/// Writes a filled template; what is no terminal gets it as it is.
+fn write_filled(template: &Template, entry: &impl Serialize) -> anyhow::Result<()> {
+    write_to(&mut io::stdout().lock(), &template.fill(entry, Screen::find())?)
+}
+
+fn write_to(out: &mut impl Write, text: &str) -> anyhow::Result<()> {
     if text.is_empty() {
         return Ok(());
     }
-    let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
         out.write_all(b"\n")?;
@@ -176,12 +233,12 @@ pub(crate) fn write(text: &str) -> anyhow::Result<()> {
 
 /// Writes a document: in lines where a person reads it, else in one.
 fn write_json(document: &impl Serialize) -> anyhow::Result<()> {
-    let text = if io::IsTerminal::is_terminal(&io::stdout()) {
+    let text = if Screen::find() == Screen::Terminal {
         serde_json::to_string_pretty(document)?
     } else {
         serde_json::to_string(document)?
     };
-    write(&text)
+    write(&json(&text))
 }
 
 #[cfg(test)]
@@ -194,12 +251,39 @@ mod tests {
     #[test]
     fn a_template_takes_fields_with_and_without_a_dot() {
         let entry = json!({ "id": "agent_1", "status": "running", "exit": { "code": 3 } });
-        let fill = |text: &str| Template::new(text).unwrap().fill(&entry).unwrap();
+        let fill = |text: &str| Template::new(text).unwrap().fill(&entry, Screen::None).unwrap();
         assert_eq!(fill("{{.id}} {{ .status }}"), "agent_1 running");
         assert_eq!(fill("{{ id }}\\t{{ exit.code }}"), "agent_1\t3");
         assert_eq!(fill("{{ name }}"), "");
         assert_eq!(fill("{{ exit | json }}"), "{\"code\":3}");
         assert!(Template::new("{{ id").is_err());
+    }
+
+    /// cli.md, `--format`: what an agent wrote can't steer a terminal, whatever the template does with it; what is no
+    /// terminal gets the text as it is.
+    #[test]
+    fn a_template_is_filled_with_what_cannot_steer_a_terminal() {
+        let entry =
+            json!({ "text": "a\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\nb", "all": [{ "k\u{9b}": "\u{7f}c" }] });
+        let fill = |text: &str, screen| Template::new(text).unwrap().fill(&entry, screen).unwrap();
+        assert_eq!(fill("{{.text}}", Screen::Terminal), "a]0;t2J\nb");
+        assert_eq!(fill("{{ all | json }}", Screen::Terminal), "[{\"k\":\"c\"}]");
+        assert_eq!(fill("{{.text}}", Screen::None), entry["text"].as_str().unwrap());
+    }
+
+    /// cli.md, `--json`: a document says the same everywhere, and steers no terminal.
+    #[test]
+    fn a_document_has_no_raw_control_character() {
+        let value = json!({ "a\u{9b}": "\u{1b}[2J\u{9b}\u{7f}\u{202e}\u{2066}写\n" });
+        for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
+            let escaped = json(&text);
+            assert!(!escaped.chars().any(|c| c != '\n' && render::steers(c)), "{escaped}");
+            assert!(
+                escaped.contains("\\u009b") && escaped.contains("\\u202e") && escaped.contains('写'),
+                "{escaped}"
+            );
+            assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
+        }
     }
 
     /// cli.md: a field that no entry has is refused with those that there are, also where there is no entry; one that is

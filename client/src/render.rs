@@ -95,11 +95,12 @@ pub(crate) fn line(text: &str) -> String {
 
 /// Text without control characters but for ends of lines and tabs.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars()
-        .filter(|character| {
-            (!character.is_control() || matches!(character, '\n' | '\t')) && !is_bidi(*character)
-        })
-        .collect()
+    text.chars().filter(|character| !steers(*character) || matches!(character, '\n' | '\t')).collect()
+}
+
+/// Whether a terminal does something at a character instead of showing it.
+pub(crate) fn steers(character: char) -> bool {
+    character.is_control() || is_bidi(character)
 }
 
 /// Whether a character changes the direction of what follows, and so what a reader believes to read.

@@ -170,6 +170,22 @@ fn unsafe_code_stands_in_two_files_only() {
     }
 }
 
+/// CD-03: what is written to stdout or stderr by a macro panics where it can't be written, and what was to be done next
+/// is not done: a terminal may go away at any time.
+#[test]
+fn nothing_is_printed_by_a_macro_that_panics() {
+    let sources = sources(&["proto/src", "daemon/src", "daemon/core/src", "daemon/shim/src", "client/src"]);
+    for (path, text) in sources {
+        if path.iter().any(|part| part == "tests") {
+            continue;
+        }
+        // Both ends of the names of all four.
+        let words: Vec<_> =
+            ["print!", "println!"].into_iter().filter(|word| own(&text).contains(word)).collect();
+        assert!(words.is_empty(), "{}: {words:?}", path.display());
+    }
+}
+
 /// CD-03: no test is switched off.
 #[test]
 fn no_test_is_ignored() {

@@ -55,8 +55,8 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
             app.note("\nleft running");
             Ok(Exit::OK)
         }
-        Ending::Signalled(exit) => Ok(exit),
-        Ending::OutputGone => Ok(Exit::OK),
+        Ending::OutputGone(Exit::BROKEN_PIPE) => Ok(Exit::OK),
+        Ending::OutputGone(exit) | Ending::Signalled(exit) => Ok(exit),
         Ending::Done(_) => {
             let params = TaskWaitParams { task_ids: vec![id], ..TaskWaitParams::default() };
             let done = line.call::<TaskWait>(params).await?;

@@ -12,6 +12,7 @@ mod act;
 mod stage;
 mod teammate;
 
+use std::io::Write;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -42,15 +43,20 @@ pub(super) async fn run() -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
+/// Prints of the story; whether somebody reads it changes nothing of what is played and cleared away.
+fn story(text: std::fmt::Arguments<'_>) {
+    writeln!(anstream::stdout(), "{text}").ok();
+}
+
 /// A line of the story.
 fn say(line: &str) {
-    anstream::println!("{line}");
+    story(format_args!("{line}"));
 }
 
 /// A claim that was checked and holds.
 fn holds(line: &str) {
     let style = anstyle::AnsiColor::Green.on_default();
-    anstream::println!("{style}  ok{style:#}  {line}");
+    story(format_args!("{style}  ok{style:#}  {line}"));
 }
 
 /// Checks a claim: says it where it holds, fails where it doesn't.
@@ -65,5 +71,5 @@ fn claim(line: &str, true_: bool) -> anyhow::Result<()> {
 /// A headline of the story.
 fn headline(line: &str) {
     let style = anstyle::Style::new().bold();
-    anstream::println!("\n{style}{line}{style:#}");
+    story(format_args!("\n{style}{line}{style:#}"));
 }

@@ -237,14 +237,14 @@ async fn leave(app: &App, line: &Lasting, task: &Task, ending: Ending) -> anyhow
             app.note(&format!("\nleft running; come back with: ccagentctl attach {}", task.id));
             Ok(Exit::OK)
         }
-        Ending::OutputGone => {
+        Ending::OutputGone(exit) => {
             let params = TaskStopParams {
                 task_id: task.id.to_string(),
-                reason: Some("its output has no reader".into()),
+                reason: Some("its output can't be printed".into()),
                 ..TaskStopParams::default()
             };
             line.call::<TaskStop>(params).await.ok();
-            Ok(Exit::BROKEN_PIPE)
+            Ok(exit)
         }
         Ending::Signalled(exit) => Ok(exit),
         Ending::Done(_) => Ok(exit::of_run(task)),

@@ -139,7 +139,7 @@ async fn events(line: &Lasting, args: &Args) -> anyhow::Result<()> {
         .and_then(|lines| usize::try_from(lines).ok())
         .map_or(0, |lines| rows.len().saturating_sub(lines));
     for row in &rows[skip..] {
-        output::write(&serde_json::to_string(row).context("a row of the events file")?)?;
+        output::write(&output::json(&serde_json::to_string(row).context("a row of the events file")?))?;
     }
     Ok(())
 }

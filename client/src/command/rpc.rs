@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::exit::{Exit, Stop};
+use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -64,7 +65,7 @@ async fn stream(
     let mut items = client.subscribe_raw(subscribe, params, unsubscribe).await?;
     while let Some(item) = items.next().await {
         let item = item?;
-        app.out.item(&item, Value::to_string)?;
+        app.out.item(&item, |item| output::json(&item.to_string()))?;
         if item.get("done") == Some(&Value::Bool(true)) {
             break;
         }
@@ -78,5 +79,5 @@ pub(super) fn schema(app: &App) -> anyhow::Result<Exit> {
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+    output::json(&serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string()))
 }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::app::App;
 use crate::exit::Exit;
-use crate::render;
+use crate::{render, screen};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -183,7 +183,7 @@ pub(super) async fn acknowledge(client: &Client, id: MessageId) -> Result<(), cc
 async fn say(app: &App, client: &Client, line: &str, last_sender: Option<&str>) {
     let Some((to, text)) = addressed(line, last_sender) else {
         if !line.trim().is_empty() {
-            anstream::eprintln!("to whom? write NAME: TEXT, @NAME TEXT, or *: TEXT");
+            screen::line("to whom? write NAME: TEXT, @NAME TEXT, or *: TEXT");
         }
         return;
     };

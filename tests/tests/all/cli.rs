@@ -262,3 +262,77 @@ async fn a_command_right_after_a_kill_starts_a_daemon() {
     }
     daemon.end().await;
 }
+
+/// SV-07, cli.md, `daemon stop`: a daemon that does not answer is ended by a signal, and its agents go on; one of
+/// another state directory is left alone.
+#[tokio::test]
+async fn a_daemon_that_does_not_answer_is_ended_by_a_signal() {
+    let (mut daemon, other) = (Daemon::start(), Daemon::start());
+    let id = daemon.connect().await.sh("sleep 600").await;
+    daemon.signal(Signal::STOP);
+    let state = other.home.state.to_str().unwrap();
+    let refused = ctl(&daemon.home, &["--state-dir", state, "daemon", "stop"]);
+    assert_eq!(refused.code, Some(69), "{}", refused.err);
+    assert_eq!(ctl(&other.home, &["daemon", "status"]).code, Some(0));
+    let stopped = ctl(&daemon.home, &["daemon", "stop", "--keep-agents"]);
+    assert_eq!(stopped.code, Some(0), "{}", stopped.err);
+    assert!(daemon.ended().success());
+    daemon.restart();
+    assert_eq!(daemon.connect().await.task(&id).await["status"], "running");
+    daemon.signal(Signal::STOP);
+    let stopped = ctl(&daemon.home, &["daemon", "stop"]);
+    assert!(stopped.code == Some(69) && stopped.err.contains("its agents go on"), "{}", stopped.err);
+    assert!(daemon.ended().success());
+    daemon.restart();
+    daemon.end().await;
+    other.end().await;
+}
+
+/// CD-03, J121: a foreground agent ends with its command, also where that can print nothing any more.
+#[tokio::test]
+async fn a_command_that_cannot_print_stops_its_agent() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let full = || Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let gone = || Stdio::from(std::io::pipe().unwrap().1);
+    let exec = ["exec", "--", "/bin/sh", "-c", "echo up; exec sleep 600"];
+    for stderr in [full(), gone()] {
+        let mut child = daemon.home.ctl(&exec).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        let process = Process::open(child.id().cast_signed()).unwrap();
+        process.signal(Signal::HUP);
+        assert!(process.ends_within(PATIENCE));
+        assert_eq!(child.wait().unwrap().code(), Some(129));
+    }
+    for (stdout, code) in [(full(), 1), (gone(), 141)] {
+        let mut child = daemon.home.ctl(&exec).stdout(stdout).stderr(full()).spawn().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+    }
+    let tasks = conn.ok("task.list", json!({ "all": true })).await["tasks"].clone();
+    let tasks = tasks.as_array().unwrap();
+    assert_eq!(tasks.len(), 4);
+    for task in tasks {
+        assert_eq!(conn.wait(task["id"].as_str().unwrap()).await["status"], "killed");
+    }
+    daemon.end().await;
+}
+
+/// CD-03: what an agent calls itself can't steer a terminal, in whatever form it is printed; a program gets it as it is.
+#[tokio::test]
+async fn texts_of_agents_cannot_steer_a_terminal() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let evil = "e\u{1b}]0;t\u{7}\u{9b}2J\u{202e}x";
+    let ctl = programs::client().display().to_string();
+    let script = format!(
+        "for form in '--format={{{{.description}}}}' --json -q; do {ctl} show $CCAGENT_TASK_ID $form; done; \
+         {ctl} rpc task.get '{{\"taskId\":\"'$CCAGENT_TASK_ID'\"}}'; echo done"
+    );
+    let id = conn.spawn(&["/bin/sh", "-c", &script], json!({ "stdin": "pty", "description": evil })).await;
+    let seen = conn.see(&id, "done").await;
+    assert!(seen.contains("e]0;t2Jx") && seen.contains("\\u009b"), "{seen:?}");
+    let steers = |c: char| (c.is_control() && !"\r\n".contains(c)) || c == '\u{202e}';
+    assert!(!seen.contains(steers), "{seen:?}");
+    assert_eq!(ok(&daemon.home, &["show", &id, "--format", "{{.description}}"]), format!("{evil}\n"));
+    daemon.end().await;
+}

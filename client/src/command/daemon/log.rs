@@ -1,6 +1,6 @@
 //! The log file of a daemon that a command started, and what is written to it from now on.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{IsTerminal, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
 use anyhow::Context;
@@ -62,8 +62,13 @@ fn read(file: &mut std::fs::File) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Prints of the log; what is quoted in it can't steer a terminal.
 fn print(text: &str) -> anyhow::Result<()> {
-    crate::output::write(text)
+    crate::output::write(&if std::io::stdout().is_terminal() {
+        crate::render::clean(text)
+    } else {
+        text.to_owned()
+    })
 }
 
 fn last_lines(text: &str, count: usize) -> &str {
