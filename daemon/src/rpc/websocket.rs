@@ -3,6 +3,8 @@
 //!
 //! A request with an `Origin` is refused: it comes from a web page. A message over the limit ends the socket after it was answered: the protocol library can't skip it.
 
+mod checked;
+
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +30,9 @@ use super::http::{Http, plain};
 use super::service::Service;
 use super::stream::{Over, Stream, is_item};
 
-type Socket = BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>;
+use checked::{Checked, Code, PROTOCOL, TOO_BIG};
+
+type Socket = Checked<BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>>;
 
 /// Bytes between the socket and the loop.
 const PIPE: usize = 64 << 10;
@@ -65,7 +69,9 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Err(error) => return tracing::debug!(%error, "a WebSocket did not come to be"),
     };
     drop(http.owed.settle());
+    let code = Code::normal();
     let socket = BufReader::new(BufWriter::new(TokioIo::new(upgraded).compat()));
+    let socket = Checked::new(socket, code.clone());
     let limits = Arc::clone(&http.service.limits);
     let mut builder = server.into_builder(socket);
     builder.set_max_message_size(limits.frame);
@@ -86,7 +92,7 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
 
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
-    let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, &gone));
+    let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, (&gone, &code)));
     let mut outgoing = pin!(outgoing(sender, from_loop, &http));
     let (mut reading, mut writing) = (true, true);
     let (over, unfinished) = loop {
@@ -118,7 +124,7 @@ async fn incoming(
     mut receiver: soketto::Receiver<Socket>,
     mut to_loop: DuplexStream,
     max: usize,
-    gone: &CancellationToken,
+    (gone, code): (&CancellationToken, &Code),
 ) {
     let mut message = Vec::new();
     loop {
@@ -132,11 +138,17 @@ async fn incoming(
             Err(
                 Error::MessageTooLarge { .. } | Error::Codec(soketto::base::Error::PayloadTooLarge { .. }),
             ) => {
+                code.set(TOO_BIG);
                 // A line over the limit makes the loop say so.
                 drop(pass(&mut vec![b' '; max + 1], &mut to_loop).await);
                 return;
             }
-            Err(error) => Err(io::Error::other(error)),
+            Err(error) => {
+                if matches!(error, Error::Codec(_) | Error::UnexpectedOpCode(_)) {
+                    code.set(PROTOCOL);
+                }
+                Err(io::Error::other(error))
+            }
         };
         if passed.is_err() {
             return gone.cancel();

@@ -233,6 +233,36 @@ async fn a_web_page_opens_no_websocket() {
     }
 }
 
+/// SV-03, RFC 6455: a frame that breaks the protocol ends a WebSocket with a code that says so, and is not executed.
+#[tokio::test]
+async fn a_frame_that_breaks_the_protocol_ends_a_websocket() {
+    let daemon = Daemon::start(Limits { frame: 1000, ..Limits::default() });
+    let head = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
+    let key = "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n";
+    let text = echo(1, "x");
+    let length = u8::try_from(text.len()).unwrap();
+    let unmasked = [&[0x81, length], text.as_bytes()].concat();
+    let cases: [(&[u8], u16); 6] = [
+        (&unmasked, 1002),
+        // A reserved bit, a reserved kind of frame, a control frame in pieces, the end of no message.
+        (&[0xc1, 0x80, 0, 0, 0, 0], 1002),
+        (&[0x83, 0x80, 0, 0, 0, 0], 1002),
+        (&[0x09, 0x80, 0, 0, 0, 0], 1002),
+        (&[0x80, 0x80, 0, 0, 0, 0], 1002),
+        (&[0x81, 0xfe, 0x10, 0, 0, 0, 0, 0], 1009),
+    ];
+    for (frame, code) in cases {
+        let mut socket = daemon.socket().await;
+        socket.write_all(format!("{head}{key}").as_bytes()).await.unwrap();
+        socket.write_all(frame).await.unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).await.unwrap();
+        let [high, low] = code.to_be_bytes();
+        assert!(answer.ends_with(&[0x88, 2, high, low]), "{frame:?}: {}", String::from_utf8_lossy(&answer));
+        assert!(!String::from_utf8_lossy(&answer).contains("result"), "{frame:?}");
+    }
+}
+
 /// SV-05: a process under a shim of ours is that agent; one of which it can't be told is refused.
 #[tokio::test]
 async fn a_connection_is_who_its_process_is() {
