@@ -110,6 +110,10 @@ pub(crate) async fn output(
 }
 
 fn from_of(params: &TaskOutputParams) -> Result<From, Error> {
+    if params.max_bytes == Some(0) {
+        // A reader that goes on at the next offset would never come any further.
+        return Err(Error::new(Kind::InvalidParams, "maxBytes is at least 1").with("path", "maxBytes"));
+    }
     match (params.offset, params.tail_lines, params.since_at) {
         (None, None, None) => Ok(From::Offset(0)),
         (Some(offset), None, None) => Ok(From::Offset(offset)),

@@ -350,3 +350,15 @@ async fn a_lengthened_file_of_a_lost_shim_ends_at_its_limit() {
     conn.wait(&id).await;
     daemon.end().await;
 }
+
+/// OF-04: a piece of no bytes is refused: who reads on from there would never come to the end.
+#[tokio::test]
+async fn a_piece_of_no_bytes_is_refused() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let id = conn.sh("echo x").await;
+    let refused = conn.err("task.output", json!({ "taskId": id, "maxBytes": 0 })).await;
+    assert_eq!(refused.code, -32602);
+    assert_eq!(refused.data["path"], "maxBytes");
+    daemon.end().await;
+}
