@@ -3,6 +3,7 @@
 //! The rules themselves are in `ccagent_proto::place`, shared with the daemon.
 
 use std::ffi::OsString;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ccagent_proto::{address, place};
@@ -95,6 +96,16 @@ pub fn variable(name: &str) -> Option<OsString> {
     value.or_else(|| if name == "HOME" { home() } else { None })
 }
 
+/// Reads a config file. A pipe is not waited for, and refused like all that is no regular file, but for the empty device.
+pub fn text(path: &Path) -> std::io::Result<String> {
+    let flags = nix::libc::O_NONBLOCK;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() && path != Path::new("/dev/null") {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    std::io::read_to_string(file)
+}
+
 /// The two keys of the config file that say where the daemon is; the daemon itself checks the rest.
 #[derive(Debug, Default, Deserialize)]
 struct Section {
@@ -110,7 +121,7 @@ struct File {
 
 impl Section {
     fn read(path: &Path, must_exist: bool) -> Result<Self, String> {
-        match std::fs::read_to_string(path) {
+        match text(path) {
             Ok(text) => toml::from_str::<File>(&text)
                 .map(|file| file.daemon)
                 .map_err(|why| format!("{}: {why}", path.display())),
@@ -164,5 +175,19 @@ mod tests {
         let missing = Chosen { config: Some("/no/such.toml".into()), ..Chosen::default() };
         assert!(resolve(&missing, &[("HOME", "/nowhere")]).unwrap_err().contains("/no/such.toml"));
         assert!(resolve(&Chosen::default(), &[]).is_err());
+    }
+
+    /// I8: a config file that is no regular file is refused and not waited for; the empty device stands for none.
+    #[test]
+    fn a_pipe_is_no_config_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("c.toml");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let find = |config: &Path| {
+            let chosen = Chosen { config: Some(config.into()), ..Chosen::default() };
+            resolve(&chosen, &[("HOME", "/nowhere")])
+        };
+        assert!(find(&fifo).unwrap_err().contains("no regular file"));
+        find(Path::new("/dev/null")).unwrap();
     }
 }

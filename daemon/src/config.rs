@@ -11,6 +11,7 @@ mod live;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -208,12 +209,22 @@ fn value(value: serde_json::Value, source: &str) -> ConfigValue {
     ConfigValue { value, source: source.to_owned() }
 }
 
+/// Reads a config file. A pipe is not waited for, and refused like all that is no regular file, but for the empty device.
+fn text(path: &Path) -> std::io::Result<String> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() && path != Path::new("/dev/null") {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    std::io::read_to_string(file)
+}
+
 fn read_file(
     path: &Path,
     source: &str,
     values: &mut BTreeMap<String, ConfigValue>,
 ) -> Result<(), ConfigError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(ConfigError::Unreadable { path: path.to_owned(), source }),
@@ -338,6 +349,32 @@ mod tests {
         let word = load("[daemon]\ndurability = \"maybe\"\n").unwrap_err().to_string();
         assert!(word.contains("power"), "{word}");
         assert!(matches!(load("[task"), Err(ConfigError::NoToml { .. })));
+    }
+
+    /// SV-03, J136: a bound within which no call fits is refused, and so is one that one message could fill memory with.
+    #[test]
+    fn a_frame_has_bounds() {
+        for (size, fits) in [("0", false), ("63KiB", false), ("64KiB", true), ("1GiB", true), ("2GiB", false)]
+        {
+            let loaded = load(&format!("[limits]\nframe = \"{size}\"\n"));
+            assert_eq!(loaded.is_ok(), fits, "{size}");
+            assert!(loaded.err().is_none_or(|error| error.to_string().contains("64KiB")));
+        }
+    }
+
+    /// I8, J136: a config that is no regular file is refused and not waited for; the empty device stands for none.
+    #[test]
+    fn a_pipe_is_no_config() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("config.toml");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let load = |file: &Path| {
+            let state = Some(dir.path().join("state"));
+            Config::load(&Flags { config: Some(file.to_owned()), state_dir: state, socket: None }, &|_| None)
+        };
+        assert!(matches!(load(&fifo), Err(ConfigError::Unreadable { .. })));
+        assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
+        load(Path::new("/dev/null")).unwrap();
     }
 
     /// J132: a state directory that was chosen has a socket of its own; a named socket wins.

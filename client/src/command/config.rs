@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::Context;
-use ccagent_client::{Error, start};
+use ccagent_client::{Error, place, start};
 use ccagent_proto::Empty;
 use ccagent_proto::daemon::{DaemonConfigParams, DaemonConfigResult, DaemonReloadResult};
 use ccagent_proto::method::{DaemonConfig, DaemonReload};
@@ -153,7 +153,7 @@ async fn check(file: &Path) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    match std::fs::read_to_string(path) {
+    match place::text(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(error).with_context(|| path.display().to_string()),

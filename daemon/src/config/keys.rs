@@ -11,6 +11,8 @@ pub enum Shape {
     Duration,
     /// A number of bytes as text.
     Bytes,
+    /// The same, within what a message of the protocol may have.
+    Frame,
     /// A whole number.
     Count,
     /// Any text; empty is none.
@@ -29,6 +31,7 @@ impl Shape {
         match self {
             Self::Duration => "a length of time as text, such as \"3s\", \"500ms\" or \"24h\"",
             Self::Bytes => "a size as text, such as \"16MiB\" or \"5GiB\"",
+            Self::Frame => "a size as text, from \"64KiB\" to \"1GiB\"",
             Self::Count => "a whole number, at least 1",
             Self::Text => "a text",
             Self::Switch => "true or false",
@@ -57,7 +60,12 @@ impl Key {
         match self.shape {
             Shape::Count => json!(self.default.parse::<u64>().unwrap_or(0)),
             Shape::Switch => json!(self.default == "true"),
-            Shape::Duration | Shape::Bytes | Shape::Text | Shape::Durability | Shape::Resume => {
+            Shape::Duration
+            | Shape::Bytes
+            | Shape::Frame
+            | Shape::Text
+            | Shape::Durability
+            | Shape::Resume => {
                 json!(self.default)
             }
         }
@@ -76,6 +84,9 @@ impl Key {
         match self.shape {
             Shape::Duration => text.filter(|text| duration(text).is_some()).map(|text| json!(text)),
             Shape::Bytes => text.filter(|text| bytes(text).is_some()).map(|text| json!(text)),
+            Shape::Frame => text
+                .filter(|text| bytes(text).is_some_and(|size| FRAME.contains(&size)))
+                .map(|text| json!(text)),
             Shape::Count => {
                 given.as_integer().filter(|count| (1..=i64::from(u32::MAX)).contains(count)).map(|n| json!(n))
             }
@@ -88,6 +99,9 @@ impl Key {
         }
     }
 }
+
+/// What a message of the protocol may have: less, and calls find no room in it; more, and one message takes the memory.
+const FRAME: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 
 /// Reads a length of time.
 pub(super) fn duration(text: &str) -> Option<Duration> {
@@ -116,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Shape::Resume,
         "whether interrupted agents run again by themselves",
     ),
-    key("limits.frame", "16MiB", Shape::Bytes, "an incoming message of the protocol"),
+    key("limits.frame", "16MiB", Shape::Frame, "an incoming message of the protocol"),
     key(
         "limits.inbox",
         "4096",
