@@ -113,7 +113,7 @@ pub fn hello(params: &DaemonHelloParams) -> Result<(), Error> {
 /// `invalidParams` with the place.
 pub fn subscription(params: &EventSubscribeParams) -> Result<(), Error> {
     if params.topics.as_ref().is_some_and(|topics| topics.len() > TEXT_MOST) {
-        return Err(too_much("topics", TEXT_MOST, "there are fewer topics"));
+        return Err(too_much("topics", TEXT_MOST, "topics"));
     }
     let Some(filter) = &params.filter else { return Ok(()) };
     texts(&[
@@ -129,12 +129,12 @@ pub fn subscription(params: &EventSubscribeParams) -> Result<(), Error> {
 pub fn env(env: &BTreeMap<String, String>) -> Result<(), Error> {
     let bad = |why| Err(Error::new(Kind::InvalidParams, why).with("path", "env"));
     if env.len() > VARIABLES_MOST {
-        return Err(too_much("env", VARIABLES_MOST, "an agent gets fewer variables"));
+        return Err(too_much("env", VARIABLES_MOST, "variables"));
     }
     let (mut names, mut bytes) = (0, 0);
     for (name, value) in env {
         if name.len() > TEXT_MOST {
-            return Err(too_much("env", TEXT_MOST, "a name of env has fewer bytes"));
+            return Err(too_much("env", TEXT_MOST, "bytes in a name of env"));
         }
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return bad(format!("{name:?} is no variable name, or its value has a NUL byte"));
@@ -143,15 +143,15 @@ pub fn env(env: &BTreeMap<String, String>) -> Result<(), Error> {
             return bad(format!("{name} is set by the daemon"));
         }
         if name.len() + value.len() > VARIABLE_MOST {
-            return Err(too_much("env", VARIABLE_MOST, &format!("{name} and its value have fewer bytes")));
+            return Err(too_much("env", VARIABLE_MOST, &format!("bytes in {name} and its value")));
         }
         (names, bytes) = (names + name.len(), bytes + name.len() + value.len());
     }
     if names > KEPT_MOST {
-        return Err(too_much("env", KEPT_MOST, "the names of env have fewer bytes together"));
+        return Err(too_much("env", KEPT_MOST, "bytes in the names of env together"));
     }
     if bytes > ENV_MOST {
-        return Err(too_much("env", ENV_MOST, "env has fewer bytes together: write large values to a file"));
+        return Err(too_much("env", ENV_MOST, "bytes in env together: write large values to a file"));
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ fn spawn(p: &AgentSpawnParams) -> Result<(), Error> {
     labels(p.labels.as_ref())?;
     let after = p.after.as_deref().unwrap_or_default();
     if after.len() > AFTER_MOST {
-        return Err(too_much("after", AFTER_MOST, "a task waits for fewer others"));
+        return Err(too_much("after", AFTER_MOST, "tasks to wait for"));
     }
     after.iter().try_for_each(|id| short("after", Some(id)))?;
     for (path, words) in [("writeScopes", &p.write_scopes), ("share", &p.share)] {
@@ -221,7 +221,7 @@ fn command(argv: &[String]) -> Result<(), Error> {
         return Err(Error::new(Kind::InvalidParams, why).with("path", "command"));
     }
     if argv.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND_MOST {
-        let why = "command has fewer bytes: write the text to a file or to its input";
+        let why = "bytes in command: write the text to a file or to its input";
         return Err(too_much("command", COMMAND_MOST, why));
     }
     Ok(())
@@ -229,12 +229,12 @@ fn command(argv: &[String]) -> Result<(), Error> {
 
 fn labels(given: Option<&BTreeMap<String, String>>) -> Result<(), Error> {
     if given.is_some_and(|labels| labels.len() > LABELS_MOST) {
-        return Err(too_much("labels", LABELS_MOST, "a task has fewer labels"));
+        return Err(too_much("labels", LABELS_MOST, "labels"));
     }
     let words = || given.into_iter().flatten().flat_map(|(key, value)| [key, value]);
     words().try_for_each(|word| short("labels", Some(word)))?;
     if words().map(String::len).sum::<usize>() > KEPT_MOST {
-        return Err(too_much("labels", KEPT_MOST, "labels have fewer bytes together"));
+        return Err(too_much("labels", KEPT_MOST, "bytes in labels together"));
     }
     Ok(())
 }
@@ -315,7 +315,7 @@ fn short<T: AsRef<str> + ?Sized>(path: &'static str, text: Option<&T>) -> Result
 /// Any bytes will do: a key is hashed.
 fn key(key: Option<&str>) -> Result<(), Error> {
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MOST) {
-        return Err(too_much("idempotencyKey", KEY_MOST, "a key has one byte at least"));
+        return Err(too_much("idempotencyKey", KEY_MOST, "bytes in idempotencyKey, or none"));
     }
     Ok(())
 }
@@ -330,6 +330,6 @@ fn texts(texts: &[Text<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-fn too_much(path: &str, most: usize, why: &str) -> Error {
-    Error::new(Kind::InvalidParams, format!("{why}: at most {most}")).with("path", path).with("limit", most)
+fn too_much(path: &str, most: usize, what: &str) -> Error {
+    Error::new(Kind::InvalidParams, format!("more than {most} {what}")).with("path", path).with("limit", most)
 }
