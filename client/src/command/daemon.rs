@@ -105,6 +105,9 @@ async fn restart(app: &App) -> anyhow::Result<Exit> {
             let ended = shutdown(&client, ShutdownMode::KeepAgents, None).await?;
             app.note(ended_text(&ended).trim_end());
         }
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Silent { .. })) => {
+            silent::stop(app, ShutdownMode::KeepAgents, error).await?;
+        }
         Err(error) if matches!(error.downcast_ref(), Some(Error::NotRunning { .. })) => {}
         Err(error) => return Err(error),
     }

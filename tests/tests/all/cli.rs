@@ -263,8 +263,8 @@ async fn a_command_right_after_a_kill_starts_a_daemon() {
     daemon.end().await;
 }
 
-/// SV-07, cli.md, `daemon stop`: a daemon that does not answer is ended by a signal, and its agents go on; one of
-/// another state directory is left alone.
+/// SV-07, cli.md, `daemon stop` and `restart`: a daemon that does not answer is ended by a signal, and its agents go on;
+/// one of another state directory is left alone.
 #[tokio::test]
 async fn a_daemon_that_does_not_answer_is_ended_by_a_signal() {
     let (mut daemon, other) = (Daemon::start(), Daemon::start());
@@ -284,7 +284,11 @@ async fn a_daemon_that_does_not_answer_is_ended_by_a_signal() {
     assert!(stopped.code == Some(69) && stopped.err.contains("its agents go on"), "{}", stopped.err);
     assert!(daemon.ended().success());
     daemon.restart();
-    daemon.end().await;
+    daemon.signal(Signal::STOP);
+    ok(&daemon.home, &["daemon", "restart"]);
+    assert!(daemon.ended().success());
+    assert_eq!(daemon.connect().await.task(&id).await["status"], "running");
+    ok(&daemon.home, &["daemon", "stop", "--force"]);
     other.end().await;
 }
 
