@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use ccagent_client::{Error, Lasting};
@@ -22,6 +23,9 @@ use crate::exit::{self, Exit, Stop};
 use crate::follow::From;
 use crate::interactive::{self, DETACH_KEY, Ending, Stake, Wiring};
 use crate::value;
+
+/// How long the start of a program may take, the coming of the next daemon included.
+const SPAWN: Duration = Duration::from_mins(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -118,7 +122,8 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
 
 /// Spawns it. A program that could not be started is told of here, and its notice is taken.
 async fn spawn(line: &Arc<Lasting>, params: AgentSpawnParams) -> Result<Task, Error> {
-    let refused = match line.call::<AgentSpawn>(params).await {
+    let spawning = tokio::time::timeout(SPAWN, line.call::<AgentSpawn>(params)).await;
+    let refused = match spawning.unwrap_or(Err(Error::Silent { waited: SPAWN })) {
         Ok(spawned) => return Ok(spawned.task),
         Err(error) => error,
     };
@@ -259,5 +264,41 @@ fn explain(app: &App, task: &Task) {
         let who = by.name.as_deref().unwrap_or(&by.role);
         let why = by.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         app.note(&crate::render::line(&format!("stopped by {who}{why}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ccagent_client::Client;
+    use ccagent_proto::daemon::DaemonHelloParams;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    /// CD-02: a spawn that a daemon never answers is given up.
+    #[tokio::test(start_paused = true)]
+    async fn a_spawn_that_is_not_answered_is_given_up() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let asked = tokio::spawn(async move {
+            let (read, mut write) = theirs.into_split();
+            let mut lines = BufReader::new(read).lines();
+            lines.next_line().await.unwrap().unwrap();
+            write.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n").await.unwrap();
+            let asked = lines.next_line().await.unwrap().unwrap();
+            drop(lines.next_line().await);
+            asked
+        });
+        let dial = || std::future::ready(Err(Error::Closed));
+        let line = Lasting::begin(
+            Client::over_stream(ours),
+            DaemonHelloParams::default(),
+            Box::new(move || Box::pin(dial())),
+        );
+        let line = Arc::new(line.await.unwrap());
+        let error = spawn(&line, AgentSpawnParams::default()).await.unwrap_err();
+        assert!(matches!(error, Error::Silent { waited: SPAWN }), "{error:?}");
+        drop(line);
+        assert!(asked.await.unwrap().contains("agent.spawn"));
     }
 }
