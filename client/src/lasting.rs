@@ -40,7 +40,7 @@ pub struct Life {
 
 impl Life {
     /// Whether a call failed since the daemon ends; one that refuses new calls on its way there is waited for.
-    async fn is_over(&self, error: &Error) -> bool {
+    pub async fn is_over(&self, error: &Error) -> bool {
         if error.kind() == Some(Kind::ShuttingDown) {
             drop(tokio::time::timeout(AWAY, self.client.closed()).await);
             return true;

@@ -353,12 +353,15 @@ mod tests {
 
     /// SV-03, J136: a bound within which no call fits is refused, and so is one that one message could fill memory with.
     #[test]
-    fn a_frame_has_bounds() {
-        for (size, fits) in [("0", false), ("63KiB", false), ("64KiB", true), ("1GiB", true), ("2GiB", false)]
-        {
-            let loaded = load(&format!("[limits]\nframe = \"{size}\"\n"));
-            assert_eq!(loaded.is_ok(), fits, "{size}");
-            assert!(loaded.err().is_none_or(|error| error.to_string().contains("64KiB")));
+    fn messages_have_bounds() {
+        let frames = [("0", false), ("63KiB", false), ("64KiB", true), ("1GiB", true), ("2GiB", false)];
+        let messages = [("0", false), ("1", true), ("8MiB", true), ("9MiB", false)];
+        for (name, sizes, bound) in [("frame", &frames[..], "64KiB"), ("message", &messages[..], "8MiB")] {
+            for (size, fits) in sizes {
+                let loaded = load(&format!("[limits]\n{name} = \"{size}\"\n"));
+                assert_eq!(loaded.is_ok(), *fits, "{name} {size}");
+                assert!(loaded.err().is_none_or(|error| error.to_string().contains(bound)));
+            }
         }
     }
 

@@ -138,6 +138,8 @@ pub async fn serve(
     drop(tokio::time::timeout(DRAIN, tracker.wait()).await);
     let leave = async {
         handle.close().await;
+        // Answered behind its commit: what was written in the last moment counts as heard.
+        drop(handle.ask(|_, _| ()).await);
         runner.detach().await;
     };
     if tokio::time::timeout(DRAIN, leave).await.is_err() {

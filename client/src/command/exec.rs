@@ -146,20 +146,39 @@ async fn end_of(line: Arc<Lasting>, id: TaskId) -> Result<Task, Error> {
             Ok(answer) if answer.task.status.is_done() => return Ok(answer.task),
             // A daemon that ends leaves the task to the next one, and answers nothing more than that.
             Ok(_) => match life.client.call::<TaskGet>(get.clone()).await {
-                Err(Error::Closed) => {}
+                Err(error) if life.is_over(&error).await => {}
                 Err(error) => return Err(error),
                 Ok(_) => return done(&line, id).await,
             },
-            Err(Error::Closed) => {}
+            Err(error) if life.is_over(&error).await => {}
             Err(_) => break,
         }
         line.renew(&life).await?;
     }
-    let notices = line.call::<NotificationList>(NotificationListParams::default()).await?.notifications;
-    let ids: Vec<_> =
-        notices.into_iter().filter(|notice| notice.task_id == id).map(|notice| notice.id).collect();
-    line.call::<NotificationAck>(NotificationAckParams { ids }).await?;
+    take_notice(&line, id).await?;
     line.call::<TaskGet>(get).await
+}
+
+/// Takes the notice of a run, wherever it stands among the others.
+async fn take_notice(line: &Lasting, id: TaskId) -> Result<(), Error> {
+    let mut params = NotificationListParams { limit: Some(1000), ..NotificationListParams::default() };
+    loop {
+        let page = match line.call::<NotificationList>(params.clone()).await {
+            // What an agent's children end with is told to its session, not to it.
+            Err(error) if error.kind() == Some(Kind::NotAuthorised) => return Ok(()),
+            page => page?,
+        };
+        let own = page.notifications.into_iter().filter(|notice| notice.task_id == id);
+        let ids: Vec<_> = own.map(|notice| notice.id).collect();
+        if !ids.is_empty() {
+            line.call::<NotificationAck>(NotificationAckParams { ids }).await?;
+            return Ok(());
+        }
+        match page.next_cursor {
+            Some(cursor) => params.cursor = Some(cursor),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// The task once it is done, wherever it runs.

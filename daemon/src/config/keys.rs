@@ -1,7 +1,9 @@
 //! The table of config keys: names, defaults, shapes.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ccagent_core::bounds::MESSAGE_MOST;
 use serde_json::{Value, json};
 
 /// What a value looks like.
@@ -13,6 +15,8 @@ pub enum Shape {
     Bytes,
     /// The same, within what a message of the protocol may have.
     Frame,
+    /// The same, within what a message between agents may have.
+    Message,
     /// A whole number.
     Count,
     /// Any text; empty is none.
@@ -32,6 +36,7 @@ impl Shape {
             Self::Duration => "a length of time as text, such as \"3s\", \"500ms\" or \"24h\"",
             Self::Bytes => "a size as text, such as \"16MiB\" or \"5GiB\"",
             Self::Frame => "a size as text, from \"64KiB\" to \"1GiB\"",
+            Self::Message => "a size as text, to \"8MiB\"",
             Self::Count => "a whole number, at least 1",
             Self::Text => "a text",
             Self::Switch => "true or false",
@@ -63,6 +68,7 @@ impl Key {
             Shape::Duration
             | Shape::Bytes
             | Shape::Frame
+            | Shape::Message
             | Shape::Text
             | Shape::Durability
             | Shape::Resume => {
@@ -83,10 +89,9 @@ impl Key {
         let text = given.as_str();
         match self.shape {
             Shape::Duration => text.filter(|text| duration(text).is_some()).map(|text| json!(text)),
-            Shape::Bytes => text.filter(|text| bytes(text).is_some()).map(|text| json!(text)),
-            Shape::Frame => text
-                .filter(|text| bytes(text).is_some_and(|size| FRAME.contains(&size)))
-                .map(|text| json!(text)),
+            Shape::Bytes => sized(text, 0..=u64::MAX),
+            Shape::Frame => sized(text, FRAME),
+            Shape::Message => sized(text, MESSAGE),
             Shape::Count => {
                 given.as_integer().filter(|count| (1..=i64::from(u32::MAX)).contains(count)).map(|n| json!(n))
             }
@@ -101,7 +106,14 @@ impl Key {
 }
 
 /// What a message of the protocol may have: less, and calls find no room in it; more, and one message takes the memory.
-const FRAME: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+const FRAME: RangeInclusive<u64> = 64 << 10..=1 << 30;
+/// What a message between agents may have: it stands in one row of the store.
+const MESSAGE: RangeInclusive<u64> = 1..=MESSAGE_MOST;
+
+/// A size that is within its bounds.
+fn sized(text: Option<&str>, bounds: RangeInclusive<u64>) -> Option<Value> {
+    text.filter(|text| bytes(text).is_some_and(|size| bounds.contains(&size))).map(|text| json!(text))
+}
 
 /// Reads a length of time.
 pub(super) fn duration(text: &str) -> Option<Duration> {
@@ -142,7 +154,7 @@ pub const KEYS: &[Key] = &[
     key("limits.agents_per_session", "20", Shape::Count, "agents that run at once in a session"),
     key("limits.agents", "1000", Shape::Count, "agents that run at once"),
     key("limits.queue", "10000", Shape::Count, "agents that wait for a slot"),
-    key("limits.message", "1MiB", Shape::Bytes, "a message between agents"),
+    key("limits.message", "1MiB", Shape::Message, "a message between agents"),
     key("limits.mailbox_unread", "10000", Shape::Count, "messages of a mailbox that were not acknowledged"),
     key("limits.mailbox_bytes", "256MiB", Shape::Bytes, "their bytes"),
     key("task.hold", "3s", Shape::Duration, "how long an ended task stays in the list"),

@@ -76,6 +76,8 @@ impl Core {
             row.notified = false;
             row.acked = false;
             row.evict_after = None;
+            // Rows of older daemons kept them.
+            (row.token, row.control, row.shim) = (None, None, None);
             row.started_at = None;
             row.active_at = now;
             (row.error, row.exit, row.tail, row.stopped_by) = (None, None, None, None);

@@ -17,7 +17,7 @@ pub struct Stat {
     pub session: i32,
     /// Start time in clock ticks since boot, field 22.
     pub start_time: u64,
-    /// Whether it has ended and only waits to be reaped, field 3.
+    /// Whether it has ended and only waits to be reaped, fields 3 and 20.
     pub ended: bool,
 }
 
@@ -77,11 +77,14 @@ fn parse(text: &[u8]) -> Option<Stat> {
     let pid = std::str::from_utf8(&text[..text.iter().position(|&byte| byte == b' ')?]).ok()?;
     let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
     let mut fields = rest.split_ascii_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X" | "x");
+    let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    let start_time = fields.nth(15)?.parse().ok()?;
+    let threads: i32 = fields.nth(13)?.parse().ok()?;
+    let start_time = fields.nth(1)?.parse().ok()?;
+    // A program goes on in its other threads when its first one has ended.
+    let ended = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
     Some(Stat { pid: pid.parse().ok()?, parent, group, session, start_time, ended })
 }
 
@@ -97,6 +100,15 @@ mod tests {
             stat,
             Stat { pid: 77, parent: 5, group: 6, session: 7, start_time: 987_654, ended: false }
         );
+    }
+
+    /// I3: a zombie has ended, but not one whose other threads go on.
+    #[test]
+    fn a_process_ends_with_its_last_thread() {
+        for (state, threads, ended) in [("Z", 1, true), ("X", 0, true), ("Z", 2, false), ("S", 1, false)] {
+            let text = format!("7 (x) {state} 5 6 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 9 2 3\n");
+            assert_eq!(parse(text.as_bytes()).unwrap().ended, ended, "{text}");
+        }
     }
 
     #[test]
