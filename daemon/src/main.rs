@@ -106,6 +106,7 @@ fn run(args: Args, out: &Log) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(HELD));
         }
     };
+    heap::give_back();
     let socket = socket::listen(&config.socket)?;
     // Orphans of an agent whose shim was killed come to us, not to the machine's first process.
     nix::sys::prctl::set_child_subreaper(true).context("becoming a sub-reaper")?;
