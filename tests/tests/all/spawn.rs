@@ -295,3 +295,20 @@ async fn a_session_whose_directory_is_no_directory_starts_nothing() {
     assert_eq!(conn.wait(&id).await["status"], "completed");
     daemon.end().await;
 }
+
+/// FB-06: `exec` inside an agent ends as its program did, also where it could not be started: that an agent may
+/// not read notices is no end of it.
+#[tokio::test]
+async fn exec_inside_an_agent_ends_as_its_program_did() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let ctl = daemon.home.ctl(&[]);
+    let exec = ctl.get_program().display();
+    let id =
+        conn.sh(&format!("{exec} exec -- /no/such; echo $?; {exec} exec -- sh -c 'exit 5'; echo $?")).await;
+    conn.wait(&id).await;
+    let output = conn.output(&id).await;
+    let codes: Vec<&str> = output.lines().filter(|line| line.parse::<u8>().is_ok()).collect();
+    assert_eq!(codes, ["127", "5"], "{output}");
+    daemon.end().await;
+}
