@@ -30,7 +30,8 @@ fn assert_gone(processes: &[Process]) {
 /// I4
 #[test]
 fn a_polite_agent_ends_within_its_grace() {
-    let lab = Lab::sh("trap 'echo bye; exit 5' TERM; sleep 1000 & echo ready; wait");
+    // A child of a shell has the shell's trap until its exec: it says itself when it can be stopped.
+    let lab = Lab::sh("trap 'echo bye; exit 5' TERM; sh -c 'echo ready; exec sleep 1000' & wait");
     let running = lab.start();
     let mut client = running.client_after("ready");
     client.send(&DaemonLine::Stop { grace_ms: LONG });
@@ -169,7 +170,7 @@ fn another_stop_can_only_shorten_the_grace() {
 
 #[test]
 fn a_term_to_the_shim_is_a_stop() {
-    let lab = Lab::sh("trap 'exit 8' TERM; echo ready; sleep 1000 & wait");
+    let lab = Lab::sh("trap 'exit 8' TERM; sh -c 'echo ready; exec sleep 1000' & wait");
     let running = lab.start();
     running.client_after("ready");
     kill_process(Pid::from_raw(running.shim.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
