@@ -1,0 +1,314 @@
+//! The loop of one agent.
+//!
+//! ```text
+//! boundary: stop? budget? what came ─▶ request ─▶ answer ─▶ calls ─▶ results ─┐
+//!    ▲                                               │ none                   │
+//!    │                                               ▼                        │
+//!    │                         agents that it spawned run? ── no ──▶ ended    │
+//!    └────────────────────────────── yes: wait ◀──────┴───────────────────────┘
+//! ```
+//!
+//! Whatever the model says, and whatever a tool gave, stands in the transcript before anything follows from it.
+
+mod calls;
+mod ended;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::host::{Host, Incoming, Progress};
+use crate::message::{Block, Message, Role};
+use crate::provider::retry::{self, Patience};
+use crate::provider::{Answer, Delta, Failure, Provider, Request, Stop};
+use crate::tool::{Context, Spec};
+use crate::transcript::{Transcript, TranscriptError};
+
+pub use calls::Toolbox;
+pub use ended::{Ended, Finish, Problem};
+
+/// How often an answer that got too long is asked on.
+const CONTINUES: u32 = 3;
+/// How often a model that answers nothing is asked again.
+const EMPTY_TRIES: u32 = 2;
+
+/// What bounds a run. `None` is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Answers of the model.
+    pub turns: Option<u32>,
+    /// Tool calls.
+    pub calls: Option<u32>,
+    /// Tokens: all input, cached or not, and all output.
+    pub tokens: Option<u64>,
+    /// The same failing call in a row.
+    pub repeats: Option<u32>,
+}
+
+/// Ends a run from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Halt {
+    /// After the tool call that runs.
+    pub graceful: CancellationToken,
+    /// At once.
+    pub force: CancellationToken,
+}
+
+/// One run of an agent.
+#[derive(Debug)]
+pub struct Agent {
+    /// The rest of the daemon.
+    pub host: Arc<dyn Host>,
+    /// Who answers.
+    pub provider: Arc<dyn Provider>,
+    /// The model.
+    pub model: String,
+    /// The parts of the system prompt.
+    pub system: Vec<String>,
+    /// What it may call.
+    pub toolbox: Toolbox,
+    /// What its tools share.
+    pub context: Arc<Context>,
+    /// Where its conversation is kept.
+    pub transcript: Transcript,
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// What bounds it.
+    pub limits: Limits,
+    /// A text that stands behind every request.
+    pub reminder: Option<String>,
+    /// Tokens of an answer at most.
+    pub max_output: u32,
+    /// How much the model thinks.
+    pub effort: Option<String>,
+    /// How long a request is tried.
+    pub patience: Patience,
+    /// Ends it.
+    pub halt: Halt,
+}
+
+/// What is counted during a run.
+#[derive(Debug, Default)]
+struct Counts {
+    turns: u32,
+    continues: u32,
+    empty: u32,
+    calls: u32,
+    failed: u32,
+    tokens: u64,
+    changed: Vec<std::path::PathBuf>,
+    repeats: calls::Repeats,
+}
+
+/// Why the loop leaves.
+#[derive(Debug)]
+enum Leave {
+    Done,
+    Halted,
+    Problem(Problem),
+}
+
+impl From<TranscriptError> for Leave {
+    fn from(error: TranscriptError) -> Self {
+        let source =
+            std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+        Self::Problem(Problem::new("transcript", format!("{error}{source}")))
+    }
+}
+
+impl Agent {
+    /// Runs until it is done, halted or out of budget.
+    pub async fn run(mut self) -> Ended {
+        let mut counts = Counts::default();
+        let force = self.halt.force.clone();
+        let leave = tokio::select! {
+            biased;
+            () = force.cancelled() => Leave::Halted,
+            leave = self.turns(&mut counts) => match leave {
+                Ok(never) => match never {},
+                Err(leave) => leave,
+            },
+        };
+        // What still runs of its tools ends with it.
+        self.context.stop.cancel();
+        ended::of(&self.messages, counts, leave)
+    }
+
+    async fn turns(&mut self, counts: &mut Counts) -> Result<std::convert::Infallible, Leave> {
+        self.settle_interrupted().await?;
+        loop {
+            if self.halt.graceful.is_cancelled() {
+                return Err(Leave::Halted);
+            }
+            self.take_incoming(Vec::new()).await?;
+            self.check_budget(counts)?;
+            let answer = self.ask().await?;
+            counts.turns += 1;
+            counts.tokens += answer.usage.all_input() + answer.usage.output;
+            self.keep(&answer, counts).await?;
+            self.follow(answer, counts).await?;
+        }
+    }
+
+    /// Answers calls that were running when an earlier run ended: whether they took effect is not known.
+    async fn settle_interrupted(&mut self) -> Result<(), Leave> {
+        let Some(last) = self.messages.last().filter(|last| last.role == Role::Assistant) else {
+            return Ok(());
+        };
+        let results: Vec<Block> = last
+            .calls()
+            .map(|call| Block::ToolResult {
+                tool_use_id: call.id.to_owned(),
+                content: "The run was interrupted while this call was under way: it may have taken effect, or not. \
+                          Look before you repeat it."
+                    .to_owned(),
+                is_error: true,
+            })
+            .collect();
+        if results.is_empty() { Ok(()) } else { self.take_incoming(results).await }
+    }
+
+    /// Puts results of calls, and what came meanwhile, into the conversation: a boundary.
+    async fn take_incoming(&mut self, mut content: Vec<Block>) -> Result<(), Leave> {
+        let came = self.host.incoming().await;
+        let (ids, texts): (Vec<String>, Vec<String>) =
+            came.into_iter().map(|Incoming { id, text }| (id, text)).unzip();
+        content.extend(texts.into_iter().map(|text| Block::Text { text }));
+        if !content.is_empty() {
+            self.push(Message { role: Role::User, content }, None).await?;
+        }
+        if !ids.is_empty() {
+            self.host.acknowledge(ids).await;
+        }
+        Ok(())
+    }
+
+    async fn push(&mut self, message: Message, usage: Option<crate::Usage>) -> Result<(), Leave> {
+        self.transcript.message(&message, usage).await?;
+        self.messages.push(message);
+        Ok(())
+    }
+
+    fn check_budget(&self, counts: &Counts) -> Result<(), Leave> {
+        let over = |kind, what: String| Err(Leave::Problem(Problem::new(kind, what)));
+        match self.limits {
+            Limits { turns: Some(most), .. } if counts.turns >= most => {
+                over("maxTurns", format!("it was stopped after {most} turns"))
+            }
+            Limits { calls: Some(most), .. } if counts.calls >= most => {
+                over("maxToolCalls", format!("it was stopped after {most} tool calls"))
+            }
+            Limits { tokens: Some(most), .. } if counts.tokens >= most => {
+                over("maxTokens", format!("it used {} tokens of {most}", counts.tokens))
+            }
+            Limits { .. } => Ok(()),
+        }
+    }
+
+    async fn ask(&self) -> Result<Answer, Leave> {
+        let request = Request {
+            model: &self.model,
+            system: &self.system,
+            tools: self.toolbox.specs(),
+            messages: &self.messages,
+            reminder: self.reminder.as_deref(),
+            max_output: self.max_output,
+            effort: self.effort.as_deref(),
+        };
+        let host = &*self.host;
+        let mut shown = Shown::default();
+        let mut sink = |delta: Delta<'_>| shown.take(host, delta);
+        let asked = retry::answer(&*self.provider, request, &mut sink, self.patience, host);
+        let answer = tokio::select! {
+            biased;
+            () = self.halt.graceful.cancelled() => Err(Leave::Halted),
+            answer = asked => Ok(answer),
+        };
+        shown.end(host);
+        answer?.map_err(|failure: Failure| Leave::Problem(Problem::new(failure.kind(), failure.to_string())))
+    }
+
+    async fn keep(&mut self, answer: &Answer, counts: &mut Counts) -> Result<(), Leave> {
+        let calls = u32::try_from(answer.message.calls().count()).unwrap_or(u32::MAX);
+        counts.calls = counts.calls.saturating_add(calls);
+        if !answer.message.content.is_empty() {
+            self.push(answer.message.clone(), Some(answer.usage)).await?;
+        }
+        self.host.progress(Progress::Answered { usage: answer.usage, calls }).await;
+        Ok(())
+    }
+
+    /// Does what an answer asks for.
+    async fn follow(&mut self, answer: Answer, counts: &mut Counts) -> Result<(), Leave> {
+        if answer.message.calls().next().is_some() {
+            let results = self.call_all(&answer.message, counts).await?;
+            return self.take_incoming(results).await;
+        }
+        let empty = answer.message.text().is_none();
+        match answer.stop {
+            Stop::Refusal => {
+                let said = answer.message.text().unwrap_or_default();
+                Err(Leave::Problem(Problem::new("refusal", format!("the model refused: {said}"))))
+            }
+            Stop::MaxTokens if counts.continues < CONTINUES => {
+                counts.continues += 1;
+                self.push(Message::user("Your answer was cut off. Go on exactly where it ended."), None).await
+            }
+            Stop::MaxTokens => {
+                Err(Leave::Problem(Problem::new("maxOutput", "its answer was cut off again and again")))
+            }
+            Stop::Pause => Ok(()),
+            Stop::EndTurn | Stop::ToolUse if empty && counts.empty < EMPTY_TRIES => {
+                counts.empty += 1;
+                Ok(())
+            }
+            Stop::EndTurn | Stop::ToolUse if empty => Err(Leave::Problem(Problem::new(
+                "emptyAnswer",
+                "the model answered nothing, again and again",
+            ))),
+            Stop::EndTurn | Stop::ToolUse => self.rest().await,
+        }
+    }
+
+    /// The model is done: so is the agent, unless something can still come.
+    async fn rest(&self) -> Result<(), Leave> {
+        let more = tokio::select! {
+            biased;
+            () = self.halt.graceful.cancelled() => return Err(Leave::Halted),
+            more = self.host.more() => more,
+        };
+        if more { Ok(()) } else { Err(Leave::Done) }
+    }
+
+    /// The specs that leave with each request.
+    pub fn specs(&self) -> &[Arc<Spec>] {
+        self.toolbox.specs()
+    }
+}
+
+/// What of a stream is shown: its text as it comes, each answer ended by a newline.
+#[derive(Debug, Default)]
+struct Shown {
+    open: bool,
+}
+
+impl Shown {
+    fn take(&mut self, host: &dyn Host, delta: Delta<'_>) {
+        match delta {
+            Delta::Text(text) => {
+                host.show(text);
+                self.open = !text.ends_with('\n');
+            }
+            Delta::Began | Delta::Thinking(_) | Delta::Call(_) => {}
+        }
+    }
+
+    fn end(&self, host: &dyn Host) {
+        if self.open {
+            host.show("\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Tool calls of one answer: who may be called, in which order, and what comes back.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use super::{Agent, Counts, Leave, Problem};
+use crate::host::{Permission, Progress};
+use crate::message::{Block, Call, Message};
+use crate::tool::{Ask, Outcome, Spec, Tool, cut};
+
+/// The tools of one agent: what is offered to its model, and what it may call. The offer is a hint; what is not in the
+/// pool is refused here, whatever the model was told (TP-17).
+#[derive(Clone, Debug, Default)]
+pub struct Toolbox {
+    offered: Vec<Arc<Spec>>,
+    pool: BTreeMap<String, Arc<dyn Tool>>,
+}
+
+impl Toolbox {
+    /// Tools that are offered in this order and may be called.
+    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
+        let offered: Vec<Arc<Spec>> = tools.iter().map(|tool| tool.spec()).collect();
+        let pool = offered.iter().map(|spec| spec.name.clone()).zip(tools).collect();
+        Self { offered, pool }
+    }
+
+    /// The same offer, of which only some may be called (FK-23).
+    #[must_use]
+    pub fn allowing(mut self, may: impl Fn(&str) -> bool) -> Self {
+        self.pool.retain(|name, _| may(name));
+        self
+    }
+
+    /// What is offered, in order.
+    pub fn specs(&self) -> &[Arc<Spec>] {
+        &self.offered
+    }
+
+    fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.pool.get(name)
+    }
+}
+
+/// The same failing call in a row (M148).
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    last: Option<(String, Value)>,
+    times: u32,
+}
+
+impl Repeats {
+    /// Notes a call; gives how often it failed in a row.
+    fn note(&mut self, call: Call<'_>, failed: bool) -> u32 {
+        if !failed {
+            *self = Self::default();
+            return 0;
+        }
+        if self.last.as_ref().is_some_and(|(name, input)| name == call.name && input == call.input) {
+            self.times += 1;
+        } else {
+            self.last = Some((call.name.to_owned(), call.input.clone()));
+            self.times = 1;
+        }
+        self.times
+    }
+}
+
+/// A call with the tool that it is for, or why there is none.
+enum Due<'a> {
+    Run(&'a Arc<dyn Tool>),
+    Refuse(String),
+}
+
+impl Agent {
+    /// Runs the calls of an answer; gives a result for each, in the order of the calls. Calls that change nothing run
+    /// beside each other, the others alone.
+    pub(super) async fn call_all(&self, message: &Message, counts: &mut Counts) -> Result<Vec<Block>, Leave> {
+        let calls: Vec<Call<'_>> = message.calls().collect();
+        let due: Vec<Due<'_>> = calls.iter().map(|call| self.due(*call)).collect();
+        let mut outcomes: Vec<Outcome> = Vec::with_capacity(calls.len());
+        for range in groups(&calls, &due) {
+            let group = range.map(|at| self.call(calls[at], &due[at]));
+            outcomes.extend(join_all(group).await);
+            if self.halt.graceful.is_cancelled() {
+                break;
+            }
+        }
+        let mut repeated = None;
+        let mut results = Vec::with_capacity(calls.len());
+        for (at, call) in calls.iter().enumerate() {
+            let outcome = outcomes
+                .get(at)
+                .cloned()
+                .unwrap_or_else(|| Outcome::error("The agent was stopped before this call."));
+            if outcome.is_error {
+                counts.failed += 1;
+                self.host.progress(Progress::ToolFailed).await;
+            }
+            let times = counts.repeats.note(*call, outcome.is_error);
+            if self.limits.repeats.is_some_and(|most| times >= most) {
+                repeated = Some((call.name.to_owned(), times));
+            }
+            counts.changed.extend(outcome.changed);
+            results.push(Block::ToolResult {
+                tool_use_id: call.id.to_owned(),
+                content: outcome.text,
+                is_error: outcome.is_error,
+            });
+        }
+        match repeated {
+            None => Ok(results),
+            Some((name, times)) => {
+                let why = format!("the same call of {name} failed {times} times in a row");
+                Err(Leave::Problem(Problem::new("repeatedFailure", why)))
+            }
+        }
+    }
+
+    fn due(&self, call: Call<'_>) -> Due<'_> {
+        if let Value::String(text) = call.input {
+            let start: String = text.chars().take(80).collect();
+            return Due::Refuse(format!("The input of this call is no JSON object: {start:?}"));
+        }
+        if let Some(tool) = self.toolbox.find(call.name) {
+            Due::Run(tool)
+        } else {
+            let names: Vec<&str> = self.toolbox.pool.keys().map(String::as_str).collect();
+            Due::Refuse(format!("There is no tool {:?} for you. You have: {}", call.name, names.join(", ")))
+        }
+    }
+
+    async fn call(&self, call: Call<'_>, due: &Due<'_>) -> Outcome {
+        let tool = match due {
+            Due::Refuse(why) => return Outcome::error(why.clone()),
+            Due::Run(tool) => tool,
+        };
+        let summary = tool.summary(call.input);
+        self.host.progress(Progress::Tool { name: call.name.to_owned(), summary: summary.clone() }).await;
+        let ask = Ask {
+            tool: call.name.to_owned(),
+            input: call.input.clone(),
+            summary,
+            access: tool.access(call.input),
+        };
+        match self.host.ask(ask).await {
+            Permission::Allowed => {}
+            Permission::Denied(why) => return Outcome::error(why),
+        }
+        let mut outcome = tool.call(&self.context, call.input.clone()).await;
+        cut(&mut outcome.text, self.context.most);
+        outcome
+    }
+}
+
+/// Neighbours that may run beside each other, as ranges of places.
+fn groups(calls: &[Call<'_>], due: &[Due<'_>]) -> Vec<Range<usize>> {
+    let parallel = |at: usize| match &due[at] {
+        Due::Run(tool) => tool.access(calls[at].input).is_parallel(),
+        Due::Refuse(_) => true,
+    };
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for at in 0..calls.len() {
+        match groups.last_mut() {
+            Some(group) if parallel(at) && parallel(group.start) => group.end = at + 1,
+            _ => groups.push(at..at + 1),
+        }
+    }
+    groups
+}

@@ -1,0 +1,22 @@
+//! Agents inside the daemon: a model behind an API, tools on this machine, and the loop between them.
+//!
+//! ```text
+//! task ─▶ request ─▶ stream ─▶ tool calls ─▶ results ─┐
+//!            ▲                                        │ what came meanwhile: messages, notices
+//!            └──────────── transcript ◀───────────────┘
+//! ```
+//!
+//! An agent is a future: it holds its conversation, and nothing that another one could see. What it needs of the rest
+//! of the daemon (its mail, other agents, permission) it asks a [`Host`](host::Host) for. Deliberately not here: the
+//! registry, the store and the socket. Nothing in this crate knows them.
+
+pub mod agent;
+pub mod host;
+pub mod message;
+pub mod provider;
+pub mod tool;
+pub mod transcript;
+
+pub use agent::{Agent, Ended, Finish, Limits};
+pub use host::{Host, Incoming, Progress};
+pub use message::{Block, Message, Role, Usage};

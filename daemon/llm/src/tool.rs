@@ -1,0 +1,208 @@
+//! Tools: what a model may call, and what a call gives.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::host::Host;
+
+/// What a model is told of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// The JSON schema of its input.
+    pub schema: Value,
+}
+
+impl Spec {
+    /// The spec of a tool whose input is a type.
+    pub fn of<T: JsonSchema>(name: &str, description: &str) -> Arc<Self> {
+        let mut schema = Value::from(schemars::schema_for!(T));
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("$schema");
+            object.remove("title");
+        }
+        Arc::new(Self { name: name.to_owned(), description: description.trim().to_owned(), schema })
+    }
+}
+
+/// What a call does to the world: that decides who has to allow it, and what may run beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It only looks.
+    Reads,
+    /// It changes files.
+    Writes,
+    /// It runs programs.
+    Runs,
+    /// It looks at the network.
+    Fetches,
+    /// It speaks to the rest of the daemon.
+    Talks,
+}
+
+impl Access {
+    /// Whether calls of this kind may run beside each other.
+    pub const fn is_parallel(self) -> bool {
+        match self {
+            Self::Reads | Self::Fetches | Self::Talks => true,
+            Self::Writes | Self::Runs => false,
+        }
+    }
+}
+
+/// A call that somebody has to allow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// The tool.
+    pub tool: String,
+    /// What it is called with.
+    pub input: Value,
+    /// A line for the eye.
+    pub summary: String,
+    /// What it does.
+    pub access: Access,
+}
+
+/// What a call gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the model reads.
+    pub text: String,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// Files that it changed.
+    pub changed: Vec<PathBuf>,
+}
+
+impl Outcome {
+    /// A call that did what it should.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A call that failed, with what was wrong and what would be right.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true, ..Self::default() }
+    }
+}
+
+/// What the tools of one agent share. Nothing of it is another agent's.
+#[derive(Debug)]
+pub struct Context {
+    /// Where relative paths begin. A shell command may change it.
+    pub cwd: Mutex<PathBuf>,
+    /// The environment of programs.
+    pub env: BTreeMap<String, String>,
+    /// A directory of the task's own for what tools leave.
+    pub temp: PathBuf,
+    /// Ends what runs.
+    pub stop: CancellationToken,
+    /// Bytes of a result at most; what is more is cut, and the result says so.
+    pub most: usize,
+    /// The rest of the daemon.
+    pub host: Arc<dyn Host>,
+}
+
+impl Context {
+    /// Where relative paths begin.
+    pub fn cwd(&self) -> PathBuf {
+        self.cwd.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A path as a tool got it, made absolute.
+    pub fn path(&self, given: &str) -> PathBuf {
+        self.cwd().join(given)
+    }
+}
+
+/// A tool.
+pub trait Tool: std::fmt::Debug + Send + Sync {
+    /// What the model is told of it; the same each time, so that a provider's cache holds.
+    fn spec(&self) -> Arc<Spec>;
+
+    /// What a call with this input does.
+    fn access(&self, input: &Value) -> Access;
+
+    /// A line for the eye about a call.
+    fn summary(&self, input: &Value) -> String;
+
+    /// Runs a call that was allowed. Dropping the future ends it, and leaves nothing running.
+    fn call<'a>(&'a self, context: &'a Context, input: Value) -> BoxFuture<'a, Outcome>;
+}
+
+/// Reads a call's input.
+///
+/// # Errors
+/// A failed outcome that names the place and what is wrong there.
+pub fn read<T: DeserializeOwned>(input: Value) -> Result<T, Outcome> {
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let place = error.path().to_string();
+        let inner = error.into_inner();
+        Outcome::error(if place == "." {
+            format!("bad input: {inner}")
+        } else {
+            format!("bad input at {place}: {inner}")
+        })
+    })
+}
+
+/// Cuts a text to a number of bytes, at a character's border; says how much is missing.
+pub fn cut(text: &mut String, most: usize) {
+    if text.len() <= most {
+        return;
+    }
+    let all = text.len();
+    text.truncate(text.floor_char_boundary(most));
+    let left = text.len();
+    text.extend(["\n[", &(all - left).to_string(), " of ", &all.to_string(), " bytes are left out here]"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Input {
+        /// The file.
+        file_path: String,
+        limit: Option<u64>,
+    }
+
+    /// TP-17: bad input of a tool is an answer that names the place.
+    #[test]
+    fn bad_input_names_the_place() {
+        let bad = |input: Value| read::<Input>(input).unwrap_err().text;
+        assert_eq!(
+            bad(json!({"file_path": "a", "limit": "x"})),
+            "bad input at limit: invalid type: string \"x\", expected u64"
+        );
+        assert!(bad(json!({"file_path": "a", "extra": 1})).contains("unknown field `extra`"));
+        assert!(bad(json!("text")).starts_with("bad input: "));
+        let input: Input = read(json!({"file_path": "a"})).unwrap();
+        assert_eq!((input.file_path.as_str(), input.limit), ("a", None));
+    }
+
+    /// SP-35
+    #[test]
+    fn a_cut_text_says_how_much_is_missing() {
+        let mut text = "aé".repeat(10);
+        cut(&mut text, 5);
+        assert_eq!(text, "aéa\n[26 of 30 bytes are left out here]");
+        let mut short = "short".to_owned();
+        cut(&mut short, 5);
+        assert_eq!(short, "short");
+    }
+}

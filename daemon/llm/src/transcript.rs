@@ -1,0 +1,254 @@
+//! The transcript of one agent: `history.jsonl`, a line an entry, appended and synced before anything follows from it.
+//!
+//! ```text
+//! {"type":"system", …}  what the agent is: once, first
+//! {"type":"message", …} a turn
+//! {"type":"compacted", …} the turns so far are replaced by these
+//! ```
+//!
+//! A line that a crash cut off is dropped; any other line that can't be read is an error, and never taken for an end.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ccagent_shim::owned;
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Block, Message, Role, Usage};
+
+/// The format of the lines.
+pub const VERSION: u32 = 1;
+
+/// What is wrong with a transcript.
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptError {
+    /// The system says no.
+    #[error("{} can't be used", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line that is none of ours.
+    #[error("{}, line {line}: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What an agent is, from its first request on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The format.
+    pub version: u32,
+    /// When, in milliseconds since the epoch.
+    pub at: u64,
+    /// The model.
+    pub model: String,
+    /// The parts of the system prompt.
+    pub system: Vec<String>,
+    /// Names of the tools that it may call.
+    pub tools: Vec<String>,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Entry {
+    System(Header),
+    Message {
+        at: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        role: Role,
+        content: Vec<Block>,
+    },
+    Compacted {
+        at: u64,
+        messages: Vec<Message>,
+    },
+}
+
+/// An open transcript.
+#[derive(Debug)]
+pub struct Transcript {
+    path: Arc<Path>,
+    file: Arc<File>,
+}
+
+/// A transcript as it was found.
+#[derive(Debug)]
+pub struct Found {
+    /// The file, to go on with.
+    pub transcript: Transcript,
+    /// What the agent is.
+    pub header: Header,
+    /// The turns that count.
+    pub messages: Vec<Message>,
+}
+
+impl Transcript {
+    /// Begins a transcript with what the agent is.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn create(path: &Path, header: Header) -> Result<Self, TranscriptError> {
+        let path: Arc<Path> = path.into();
+        let io = wrap(&path);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND;
+        let opened = path.clone();
+        let file = blocking(move || owned::open(&opened, flags)).await.map_err(|error| io(error.into()))?;
+        let transcript = Self { path, file: Arc::new(file) };
+        transcript.append(&[Entry::System(header)]).await?;
+        Ok(transcript)
+    }
+
+    /// Opens what an earlier run left; `None` when that run left nothing that says what the agent is.
+    ///
+    /// # Errors
+    /// A file that can't be read, and a line that is none of ours.
+    pub async fn open(path: &Path) -> Result<Option<Found>, TranscriptError> {
+        let path: Arc<Path> = path.into();
+        blocking(move || open(&path)).await
+    }
+
+    /// Appends a turn; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn message(&self, message: &Message, usage: Option<Usage>) -> Result<(), TranscriptError> {
+        let Message { role, content } = message.clone();
+        self.append(&[Entry::Message { at: now_ms(), usage, role, content }]).await
+    }
+
+    /// Puts other turns in the place of all so far.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn compact(&self, messages: Vec<Message>) -> Result<(), TranscriptError> {
+        self.append(&[Entry::Compacted { at: now_ms(), messages }]).await
+    }
+
+    async fn append(&self, entries: &[Entry]) -> Result<(), TranscriptError> {
+        let mut bytes = Vec::new();
+        for entry in entries {
+            serde_json::to_writer(&mut bytes, entry).map_err(|error| wrap(&self.path)(error.into()))?;
+            bytes.push(b'\n');
+        }
+        let file = self.file.clone();
+        let write = move || {
+            (&*file).write_all(&bytes)?;
+            file.sync_data()
+        };
+        blocking(write).await.map_err(wrap(&self.path))
+    }
+}
+
+fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
+    let io = wrap(path);
+    let mut file = match owned::open(path, OFlags::RDWR | OFlags::APPEND) {
+        Ok(file) => file,
+        Err(error) if error.is_absent() => return Ok(None),
+        Err(error) => return Err(io(error.into())),
+    };
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).map_err(&io)?;
+    // What stands behind the last newline was being written when the daemon died.
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    if whole < bytes.len() {
+        file.set_len(whole as u64).map_err(&io)?;
+        bytes.truncate(whole);
+    }
+    let (mut header, mut messages) = (None, Vec::new());
+    for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let damaged = |why: String| TranscriptError::Damaged { path: path.to_path_buf(), line: at + 1, why };
+        match serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))? {
+            Entry::System(found) if found.version > VERSION => {
+                return Err(damaged(format!("format {} is of a later version", found.version)));
+            }
+            Entry::System(found) => header = Some(found),
+            Entry::Message { role, content, .. } => messages.push(Message { role, content }),
+            Entry::Compacted { messages: kept, .. } => messages = kept,
+        }
+    }
+    let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
+    Ok(header.map(|header| Found { transcript, header, messages }))
+}
+
+fn wrap(path: &Path) -> impl Fn(io::Error) -> TranscriptError + use<> {
+    let path = path.to_owned();
+    move |source| TranscriptError::Io { path: path.clone(), source }
+}
+
+/// Runs what blocks on a thread for that.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Now, in milliseconds since the epoch.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn header() -> Header {
+        Header {
+            version: VERSION,
+            at: 1,
+            model: "m".into(),
+            system: vec!["s".into()],
+            tools: vec!["Read".into()],
+        }
+    }
+
+    /// RS-10, RS-12: what was appended is there again, whatever a crash cut off behind it.
+    #[tokio::test]
+    async fn a_transcript_goes_on_after_a_torn_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        assert!(Transcript::open(&path).await.unwrap().is_none());
+        let transcript = Transcript::create(&path, header()).await.unwrap();
+        transcript.message(&Message::user("hello"), None).await.unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], b"{\"type\":\"mess"].concat()).unwrap();
+        let found = Transcript::open(&path).await.unwrap().unwrap();
+        assert_eq!((found.header, found.messages), (header(), vec![Message::user("hello")]));
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        found.transcript.message(&Message::user("again"), None).await.unwrap();
+        found.transcript.compact(vec![Message::user("short")]).await.unwrap();
+        found.transcript.message(&Message::user("on"), None).await.unwrap();
+        let found = Transcript::open(&path).await.unwrap().unwrap();
+        assert_eq!(found.messages, [Message::user("short"), Message::user("on")]);
+    }
+
+    /// I6: a line that can't be read is no end.
+    #[tokio::test]
+    async fn a_damaged_line_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        drop(Transcript::create(&path, header()).await.unwrap());
+        let mut text = fs::read_to_string(&path).unwrap();
+        text.push_str("nonsense\n{\"type\":\"message\",\"at\":1,\"role\":\"user\",\"content\":[]}\n");
+        fs::write(&path, text).unwrap();
+        let error = Transcript::open(&path).await.unwrap_err().to_string();
+        assert!(error.contains("history.jsonl, line 2: "), "{error}");
+    }
+}
