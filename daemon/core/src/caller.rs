@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use ccagent_proto::{SessionId, TaskId};
 
+use crate::task::Brief;
+
 /// The identity of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -36,11 +38,21 @@ pub struct Caller {
     pub base: Arc<BTreeMap<String, String>>,
     /// Where the edge keeps the environment values that came with this call.
     pub vault: Option<u64>,
+    /// What the edge worked out about the agent that this call spawns inside the daemon.
+    pub brief: Option<Arc<Brief>>,
 }
 
 impl Caller {
     /// The operator on a connection, with nothing known of its process.
     pub fn operator(conn: u64) -> Self {
-        Self { conn, who: Who::Operator, session: None, cwd: None, base: Arc::default(), vault: None }
+        Self {
+            conn,
+            who: Who::Operator,
+            session: None,
+            cwd: None,
+            base: Arc::default(),
+            vault: None,
+            brief: None,
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccagent_proto::method::{Request, Response};
+use ccagent_proto::task::WaitingOn;
 use ccagent_proto::{Empty, Error, Kind, MessageId, Millis, NotificationId, SessionId, TaskId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +20,7 @@ use crate::record::Counter;
 use crate::session::Pause;
 use crate::table::Table;
 use crate::task::output::Printed;
-use crate::task::{Archive, Past, Tasks};
+use crate::task::{Archive, Past, Tasks, Work};
 use crate::{bounds, mailbox, message, notification, session, team};
 
 /// Most tasks, entries or keys that one tick takes up: all of its writes are one commit, during which nothing else is
@@ -57,6 +58,12 @@ pub struct Live {
     pub(crate) noted: BTreeMap<NotificationId, u64>,
     /// A running task's output as last reported: stored at most once a second.
     pub(crate) output: BTreeMap<TaskId, Printed>,
+    /// What a running agent inside the daemon did, as last reported: stored at most once a second.
+    pub(crate) work: BTreeMap<TaskId, Work>,
+    /// What a running agent inside the daemon waits for.
+    pub(crate) waits: BTreeMap<TaskId, WaitingOn>,
+    /// Agents inside the daemon that a restart cut off, until the queue goes on.
+    pub(crate) cut_off: Vec<TaskId>,
     /// Where the edge keeps a task's environment values.
     pub(crate) task_vaults: BTreeMap<TaskId, u64>,
     /// Where the edge keeps a session's environment values.
@@ -101,6 +108,13 @@ impl Core {
             }
             Input::ReturnNotices(conn, ids) => {
                 self.return_notices(cx, conn, ids);
+                Ok(None)
+            }
+            Input::TakeNotices(conn, task) => {
+                Ok(Some(Response::NotificationNext(self.take_notices_below(conn, task))))
+            }
+            Input::NoticesTaken(conn, ids) => {
+                self.notices_taken(cx, conn, &ids);
                 Ok(None)
             }
             Input::Heard(conn, runs) => {

@@ -1,6 +1,7 @@
 //! What the core wants done after its writes are durable.
 
 use ccagent_proto::event::Topic;
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::{Millis, SessionId, TaskId};
 
 use crate::caller::Who;
@@ -29,6 +30,8 @@ pub struct Start {
     pub task: TaskId,
     /// The run.
     pub attempt: u32,
+    /// What carries it out.
+    pub runner: RunnerKind,
     /// The owning session.
     pub session: SessionId,
     /// The directory of the task's files.
@@ -64,7 +67,8 @@ impl std::fmt::Debug for Start {
 pub enum Effect {
     /// Tell subscribers and waiters. May be lost: a reconnecting subscriber gets a snapshot.
     Event(Happened),
-    /// Start an attempt of a process agent. Derived again: the shim's claim makes it happen once.
+    /// Start an attempt. Derived again: a shim's claim makes it happen once, and an agent inside the daemon does nothing
+    /// before its beginning is stored.
     Start(Box<Start>),
     /// End an attempt's process tree. Derived again while the task has a stop request.
     Stop {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use ccagent_proto::method::Request;
-use ccagent_proto::task::Exit;
+use ccagent_proto::task::{Exit, TaskError, WaitingOn};
 use ccagent_proto::{MessageId, NotificationId, TaskId};
 
 use crate::caller::Caller;
 use crate::limits::Limits;
-use crate::task::{Past, Shim};
+use crate::task::{Past, Shim, Step};
 
 /// A task, and the number of its attempt.
 pub type Run = (TaskId, u32);
@@ -29,6 +29,10 @@ pub enum Input {
     Heard(u64, Vec<Run>),
     /// A connection that waited for these runs in the foreground does not get that answer.
     Unheard(u64, Vec<Run>),
+    /// An agent inside the daemon takes the notices of agents that it spawned, in the name of its run.
+    TakeNotices(u64, TaskId),
+    /// They stand in its transcript.
+    NoticesTaken(u64, Vec<NotificationId>),
     /// A runner reports.
     Runner(RunnerEvent),
     /// An archived task that a call needs, as the edge read it from the store.
@@ -62,6 +66,21 @@ pub struct Ended {
     pub oom: bool,
 }
 
+/// How a run of an agent inside the daemon ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Why it failed, when it did.
+    pub error: Option<TaskError>,
+    /// What it said last.
+    pub text: Option<Arc<str>>,
+    /// Files that its tools changed.
+    pub changed: Vec<String>,
+    /// Bytes of output kept.
+    pub output_bytes: u64,
+    /// Whether output was dropped at a limit.
+    pub output_truncated: bool,
+}
+
 /// A report of a runner about one attempt. The attempt's number fences stale reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunnerEvent {
@@ -83,6 +102,14 @@ pub enum Report {
         /// Who supervises it.
         shim: Shim,
     },
+    /// An agent inside the daemon begins; nothing of its run was done before.
+    Began,
+    /// It did something.
+    Worked(Step),
+    /// It waits for something, or goes on.
+    Waits(Option<WaitingOn>),
+    /// Its run is over, and nothing of it is left.
+    Finished(Box<Finished>),
     /// The program could not be executed; nothing runs.
     StartFailed {
         /// `notFound`, `notExecutable`, `cwdMissing`, …

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
 use ccagent_proto::notification as wire;
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::{TaskStatus, Usage};
 use ccagent_proto::{Acked, Error, Kind, Millis, NotificationId, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
@@ -51,10 +52,21 @@ pub struct Row {
     /// The end of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<str>>,
+    /// Tokens that the run used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tokens: u64,
+    /// Its tool calls.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u64,
     /// How long the run took.
     pub duration_ms: Millis,
     /// When it was queued.
     pub created_at: Millis,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Stored for Row {
@@ -94,6 +106,8 @@ impl Core {
                 .tail
                 .clone()
                 .or_else(|| task.error.as_ref().map(|error| error.message.as_str().into())),
+            tokens: task.work.as_ref().map_or(0, |work| work.latest_input + work.output),
+            calls: task.work.as_ref().map_or(0, |work| work.calls),
             duration_ms: task.duration_ms(at),
             created_at: cx.now,
         };
@@ -146,6 +160,7 @@ impl Core {
         let most = page::limit(params.max)?;
         let ids: Vec<NotificationId> = self
             .notifications_of(&session)
+            .filter(|row| !self.has_reader_inside(row))
             .map(|row| row.id)
             .filter(|id| !self.live.noted.contains_key(id))
             .take(most)
@@ -156,6 +171,50 @@ impl Core {
         let rows = ids.iter().filter_map(|id| self.notifications.get(id));
         let notifications = rows.map(|row| self.notification_view(row)).collect();
         Ok(wire::NotificationListResult { notifications, next_cursor: None })
+    }
+
+    /// Whether an agent inside the daemon that runs is told of an end, and not its session (NT-09).
+    fn has_reader_inside(&self, row: &Row) -> bool {
+        let parent = self.tasks.get(&row.task).and_then(|task| self.tasks.get(&task.parent?));
+        parent.is_some_and(|parent| parent.spec.runner == RunnerKind::Llm && parent.holds_slot())
+    }
+
+    /// Hands an agent inside the daemon the notices of those that it spawned, in completion order.
+    pub(crate) fn take_notices_below(&mut self, conn: u64, task: TaskId) -> wire::NotificationListResult {
+        let untold = |child: &TaskId| {
+            let row = self.tasks.get(child).filter(|row| row.parent == Some(task))?;
+            self.notice_of((row.id, row.attempt)).filter(|id| !self.live.noted.contains_key(id))
+        };
+        let mut ids: Vec<NotificationId> =
+            self.tasks.children(task).filter_map(|child| untold(&child)).collect();
+        ids.sort();
+        for id in &ids {
+            self.live.noted.insert(*id, conn);
+        }
+        let rows = ids.iter().filter_map(|id| self.notifications.get(id));
+        let notifications = rows.map(|row| self.notification_view(row)).collect();
+        wire::NotificationListResult { notifications, next_cursor: None }
+    }
+
+    /// Takes for good what an agent inside the daemon was handed.
+    pub(crate) fn notices_taken(&mut self, cx: &mut Cx<'_>, conn: u64, ids: &[NotificationId]) {
+        for id in ids {
+            if self.live.noted.get(id) == Some(&conn)
+                && let Some(row) = self.take_notice(cx, *id)
+            {
+                self.notice_acked(cx, &row);
+            }
+        }
+    }
+
+    /// What an agent that ended was not told of, its session is.
+    pub(crate) fn notices_left(&self, cx: &mut Cx<'_>, task: TaskId) {
+        let left = |child: TaskId| self.tasks.get(&child).is_some_and(|row| row.notified && !row.acked);
+        if let Some(row) = self.tasks.get(&task)
+            && self.tasks.children(task).any(left)
+        {
+            notices_moved(cx, row.session.clone());
+        }
     }
 
     /// Takes notifications for good; acknowledging one again changes nothing.
@@ -304,7 +363,12 @@ impl Core {
             output_file: output_file.clone(),
             output_bytes: row.output_bytes,
             result: row.result.as_deref().map(str::to_owned),
-            usage: Some(Usage { duration_ms: row.duration_ms, ..Usage::default() }),
+            usage: Some(Usage {
+                duration_ms: row.duration_ms,
+                total_tokens: row.tokens,
+                tool_uses: row.calls,
+                ..Usage::default()
+            }),
             worktree: None,
             xml: envelope::write(row, &output_file),
             created_at: row.created_at,

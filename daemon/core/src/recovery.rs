@@ -1,13 +1,14 @@
 //! From stored records to a core, and what a new daemon has to find out about the old one's agents.
 
 use ccagent_proto::TaskId;
+use ccagent_proto::runner::RunnerKind;
 
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::limits::Limits;
 use crate::record::Record;
-use crate::task::run::End;
-use crate::task::{Shim, State};
+use crate::task::run::{self, End};
+use crate::task::{Row, Shim, State};
 
 /// An attempt that may still run under its shim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,7 @@ impl Core {
         for id in waited {
             self.move_to_background(cx, id);
         }
+        self.interrupt_inside(cx);
         // What the old daemon asked for may never have been done: a runner finds out, and a time that ran out
         // meanwhile was not the program's (TS-10).
         let asked: Vec<TaskId> =
@@ -85,11 +87,30 @@ impl Core {
         }
     }
 
+    /// Agents inside the daemon ended with the old one. One whose beginning was not stored has done nothing, and begins
+    /// now; the others go on from their transcripts when they are resumed (C49).
+    fn interrupt_inside(&mut self, cx: &mut Cx<'_>) {
+        let inside: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|row| {
+                row.holds_slot() && row.spec.runner == RunnerKind::Llm && row.state != State::Starting
+            })
+            .map(|row| row.id)
+            .collect();
+        for id in inside {
+            let Some(row) = self.tasks.get(&id) else { continue };
+            let end = run::asked_end(row).unwrap_or_else(|| End::interrupted("the daemon ended under it"));
+            self.finish(cx, id, end);
+            self.live.cut_off.push(id);
+        }
+    }
+
     /// The attempts that a runner has to look for.
     pub fn survivors(&self) -> Vec<Survivor> {
         self.tasks
             .iter()
-            .filter(|row| row.holds_slot())
+            .filter(|row| row.holds_slot() && row.spec.runner != RunnerKind::Llm)
             .map(|row| Survivor {
                 task: row.id,
                 attempt: row.attempt,
@@ -102,6 +123,14 @@ impl Core {
 
     /// The second step, after the runner reported on the survivors: the queue goes on.
     pub fn resume_queue(&mut self, cx: &mut Cx<'_>) {
+        let inside = |row: &&Row| row.state == State::Starting && row.spec.runner == RunnerKind::Llm;
+        let begun: Vec<TaskId> = self.tasks.iter().filter(inside).map(|row| row.id).collect();
+        for id in begun {
+            self.start_again(cx, id);
+        }
+        for id in std::mem::take(&mut self.live.cut_off) {
+            self.rerun(cx, id);
+        }
         self.start_queued(cx);
     }
 }

@@ -14,6 +14,7 @@
 //! Deliberately absent: processes and files. A runner reports, and carries out effects.
 
 pub mod archive;
+pub mod brief;
 pub mod hold;
 pub mod index;
 pub mod list;
@@ -27,6 +28,7 @@ pub mod spawn;
 pub mod spec;
 pub mod stop;
 pub mod view;
+pub mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +41,10 @@ use crate::record::Record;
 use crate::table::Stored;
 
 pub use archive::Archive;
+pub use brief::Brief;
 pub use index::Tasks;
 pub use spec::{Budget, Spec};
+pub use work::{Step, Work};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,8 +70,9 @@ pub enum State {
     Starting,
     /// It runs.
     Running {
-        /// The program's process.
-        pid: u32,
+        /// The program's process; an agent inside the daemon has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
     },
     /// The leader ended; descendants run.
     Leaving {
@@ -196,6 +201,9 @@ pub struct Row {
     /// The end of its output, after its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Arc<str>>,
+    /// What an agent inside the daemon did in its last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Box<Work>>,
     /// How its program ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
@@ -271,8 +279,11 @@ impl Stored for Row {
 pub struct Launch {
     /// The task.
     pub id: TaskId,
-    /// The program and its arguments.
+    /// The program and its arguments; none for an agent inside the daemon.
     pub argv: Vec<String>,
+    /// What an agent inside the daemon is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brief: Option<Arc<Brief>>,
     /// The work as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
@@ -302,6 +313,9 @@ impl Stored for Launch {
 pub struct Prompt {
     /// The task.
     pub id: TaskId,
+    /// The run that it was given for; rows of older daemons don't say.
+    #[serde(default)]
+    pub attempt: u32,
     /// The text.
     pub text: String,
 }

@@ -52,8 +52,8 @@ pub fn write(row: &Row, output_file: &str) -> String {
     }
     _ = write!(
         xml,
-        "<usage>\n  <total_tokens>0</total_tokens>\n  <tool_uses>0</tool_uses>\n  <duration_ms>{}</duration_ms>\n</usage>\n",
-        row.duration_ms
+        "<usage>\n  <total_tokens>{}</total_tokens>\n  <tool_uses>{}</tool_uses>\n  <duration_ms>{}</duration_ms>\n</usage>\n",
+        row.tokens, row.calls, row.duration_ms
     );
     xml.push_str("</task-notification>");
     xml

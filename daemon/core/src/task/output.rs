@@ -17,7 +17,7 @@ use crate::cx::Cx;
 use crate::effect::Effect;
 
 /// How often a row is stored for progress alone (PG-08).
-const PROGRESS_EVERY: Millis = 1000;
+pub(crate) const PROGRESS_EVERY: Millis = 1000;
 
 /// What a running task printed, as last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

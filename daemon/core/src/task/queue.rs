@@ -58,6 +58,7 @@ impl Core {
         cx.effects.push(Effect::Start(Box::new(Start {
             task: id,
             attempt: row.attempt,
+            runner: row.spec.runner,
             session: row.session.clone(),
             directory: row.directory(&self.limits.state_dir),
             token,

@@ -36,7 +36,8 @@ impl Core {
             self.live.task_vaults.insert(id, vault);
         }
         if let Some(text) = params.prompt {
-            cx.put(Record::Prompt(Prompt { id, text }));
+            let attempt = self.tasks.get(&id).map_or(0, |row| row.attempt + 1);
+            cx.put(Record::Prompt(Prompt { id, attempt, text }));
         }
         self.next_attempt(cx, id, |row| {
             row.waits = waits;
@@ -81,6 +82,7 @@ impl Core {
             row.started_at = None;
             row.active_at = now;
             (row.error, row.exit, row.tail, row.stopped_by) = (None, None, None, None);
+            row.work = None;
             change(row);
         });
         self.member_resumed(cx, id);

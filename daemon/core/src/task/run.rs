@@ -14,7 +14,7 @@ use crate::caller::Who;
 use crate::core::Core;
 use crate::cx::{About, Cx};
 use crate::effect::Effect;
-use crate::input::{Ended, Report, RunnerEvent};
+use crate::input::{Ended, Finished, Report, RunnerEvent};
 
 /// The error of a run whose program could not be executed.
 const START_FAILED: &str = "startFailed";
@@ -72,8 +72,13 @@ impl Core {
         }
         match event.what {
             Report::Started { pid, shim } => self.started(cx, id, pid, shim),
+            Report::Began => self.began(cx, id),
+            Report::Worked(step) => self.worked(cx, id, step),
+            Report::Waits(on) => self.waits(cx, id, on),
+            Report::Finished(finished) => self.finished(cx, id, *finished),
             Report::StartFailed { cause, message } => {
-                let message = format!("{} can't be started in {}: {message}", row.spec.program, row.spec.cwd);
+                let what = if row.spec.program.is_empty() { "the agent" } else { &*row.spec.program };
+                let message = format!("{what} can't be started in {}: {message}", row.spec.cwd);
                 let error = TaskError { kind: START_FAILED.to_owned(), cause: Some(cause.clone()), message };
                 let mut end = End::failed(error);
                 end.exit = exit_of_cause(&cause);
@@ -106,19 +111,34 @@ impl Core {
     fn started(&mut self, cx: &mut Cx<'_>, id: TaskId, pid: u32, shim: Shim) {
         let Some(row) = self.tasks.get(&id) else { return };
         let again = row.started_at.is_some();
-        let resumed = row.attempt > 1;
-        let stop = row.stop.clone();
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             if !matches!(row.state, State::Leaving { .. }) {
-                row.state = State::Running { pid };
+                row.state = State::Running { pid: Some(pid) };
             }
             row.shim = Some(shim.into());
             row.started_at.get_or_insert(now);
             row.active_at = now;
         });
+        self.say_started(cx, id, again, json!({ "pid": pid }));
+    }
+
+    /// An agent inside the daemon begins its run.
+    fn began(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let now = cx.now;
+        self.tasks.update(cx, id, |row| {
+            row.state = State::Running { pid: None };
+            row.started_at = Some(now);
+            row.active_at = now;
+        });
+        self.say_started(cx, id, false, json!({}));
+    }
+
+    fn say_started(&self, cx: &mut Cx<'_>, id: TaskId, again: bool, data: Value) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let (resumed, stop) = (row.attempt > 1, row.stop.clone());
         if !again {
-            self.task_event(cx, id, Topic::Task, "task.started", json!({ "pid": pid }));
+            self.task_event(cx, id, Topic::Task, "task.started", data);
             self.log(cx, id, json!({ "phase": "started", "resumed": resumed }));
         }
         // A stop that was asked for before the daemon went away still holds, and so does one that came before the
@@ -130,7 +150,7 @@ impl Core {
 
     /// Starts an attempt that no shim claimed before this daemon came. About one that this daemon asked to start, such
     /// a report is stale.
-    fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+    pub(crate) fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id) else { return };
         if row.asked_at.is_some() {
             return;
@@ -165,6 +185,30 @@ impl Core {
             output_error: ended.output_error,
             tail: ended.tail,
         };
+        self.end_or_park(cx, id, end);
+    }
+
+    /// The run of an agent inside the daemon is over: a stop and a time limit are told apart from an end by itself.
+    fn finished(&mut self, cx: &mut Cx<'_>, id: TaskId, finished: Finished) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let (outcome, error) = match row.stop.as_ref().map(|stop| stop.cause) {
+            Some(Cause::Stop) => (Outcome::Killed, None),
+            Some(Cause::Timeout) => (Outcome::Failed, Some(timeout(row))),
+            None if finished.error.is_some() => (Outcome::Failed, finished.error),
+            None => (Outcome::Completed, None),
+        };
+        let end = End {
+            outcome,
+            error: error.map(Box::new),
+            exit: None,
+            output: Some((finished.output_bytes, finished.output_truncated)),
+            output_error: None,
+            tail: finished.text,
+        };
+        self.settle_work(cx, id);
+        if !finished.changed.is_empty() {
+            self.tasks.change(cx, id, |row| row.work.get_or_insert_default().changed = finished.changed);
+        }
         self.end_or_park(cx, id, end);
     }
 
@@ -231,6 +275,7 @@ impl Core {
     /// The state first, then who waits for it, then the notice (SP-18).
     fn finish_one(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
         self.live.output.remove(&id);
+        self.settle_work(cx, id);
         let End { outcome, error, exit, output, output_error, tail } = end;
         let log_error = error.clone();
         // Values that no run of it can use as they are: a start that failed is tried again with what is given then.
@@ -258,6 +303,7 @@ impl Core {
         self.task_event(cx, id, Topic::Task, "task.ended", json!({}));
         self.log(cx, id, log_row(outcome, log_error.as_deref()));
         self.member_ended(cx, id);
+        self.notices_left(cx, id);
         self.notify(cx, id);
         let data = json!({ "status": outcome.status() });
         self.task_event(cx, id, Topic::Sdk, "task_updated", data.clone());
@@ -304,7 +350,7 @@ impl Core {
 }
 
 /// The end of a run that was asked to end, when nothing of it is left to say how it went.
-fn asked_end(row: &Row) -> Option<End> {
+pub(crate) fn asked_end(row: &Row) -> Option<End> {
     Some(match row.stop.as_ref()?.cause {
         Cause::Stop => End::new(Outcome::Killed),
         Cause::Timeout => End::failed(timeout(row)),

@@ -9,15 +9,17 @@ use super::unbuilt;
 /// The permission modes of the contract.
 const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "bubble"];
 
-/// The program and its arguments.
+/// The program and its arguments; none for an agent inside the daemon, which needs a prompt.
 pub(super) fn command_of(params: &AgentSpawnParams) -> Result<Vec<String>, Error> {
     let bad = |why: &str| Error::new(Kind::InvalidParams, why).with("path", "command");
     let Some(argv) = params.command.clone() else {
-        return Err(Error::new(
-            Kind::RunnerUnavailable,
-            "this version runs programs only: give command, the program and its arguments",
-        )
-        .with("needs", "command"));
+        return match params.prompt.as_deref().map(str::trim) {
+            Some(text) if !text.is_empty() => Ok(Vec::new()),
+            Some(_) => Err(Error::new(Kind::InvalidParams, "the prompt says nothing").with("path", "prompt")),
+            None => Err(bad(
+                "give command, a program and its arguments, or prompt, the work for an agent with a model",
+            )),
+        };
     };
     if argv.first().is_none_or(String::is_empty) {
         return Err(bad("command needs a program as its first entry"));
@@ -45,23 +47,37 @@ pub(super) fn refuse_unbuilt(params: &AgentSpawnParams) -> Result<(), Error> {
                 .with("path", "isolation")),
         };
     }
-    if let Some(kind) = params.runner.filter(|kind| *kind != RunnerKind::Process) {
+    let own = if params.command.is_some() { RunnerKind::Process } else { RunnerKind::Llm };
+    if let Some(kind) = params.runner.filter(|kind| *kind != own) {
+        let why = match kind {
+            RunnerKind::Process => "the runner process needs command",
+            RunnerKind::Llm => "the runner llm takes a prompt and no command",
+            RunnerKind::Acp | RunnerKind::Tmux | RunnerKind::Iterm2 | RunnerKind::Remote => {
+                "only the runners process and llm are available in this version"
+            }
+        };
+        return Err(Error::new(Kind::RunnerUnavailable, why)
+            .with("runner", serde_json::to_value(kind).unwrap_or_default()));
+    }
+    let of_model = [
+        ("criticalReminder", params.critical_reminder.is_some()),
+        ("systemPrompt", params.system_prompt.is_some()),
+        ("maxTurns", params.max_turns.is_some()),
+        ("maxTokens", params.max_tokens.is_some()),
+        ("maxUsd", params.max_usd.is_some()),
+    ];
+    if let Some((name, _)) = of_model.into_iter().find(|(_, given)| *given && own == RunnerKind::Process) {
         return Err(Error::new(
-            Kind::RunnerUnavailable,
-            "only the runner process is available in this version",
+            Kind::InvalidParams,
+            format!("{name} is for agents with a model: leave it out"),
         )
-        .with("runner", serde_json::to_value(kind).unwrap_or_default()));
+        .with("path", name));
     }
     let wanted = [
         ("writeScopes", params.write_scopes.is_some()),
         ("profile", params.profile.is_some()),
         ("overrides", params.overrides.is_some()),
         ("share", params.share.is_some()),
-        ("criticalReminder", params.critical_reminder.is_some()),
-        ("systemPrompt", params.system_prompt.is_some()),
-        ("maxTurns", params.max_turns.is_some()),
-        ("maxTokens", params.max_tokens.is_some()),
-        ("maxUsd", params.max_usd.is_some()),
         ("planModeRequired", params.plan_mode_required == Some(true)),
     ];
     wanted.into_iter().find(|(_, wanted)| *wanted).map_or(Ok(()), |(name, _)| Err(unbuilt(name)))

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::event::Topic;
 use ccagent_proto::runner::RunnerKind;
-use ccagent_proto::task::Receives;
+use ccagent_proto::task::{Receives, TaskKind};
 use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::resolve::Found;
-use super::view::COMMAND;
 use super::{Budget, Launch, Outcome, Row, Spec, State, shape};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
@@ -50,6 +49,9 @@ impl Core {
             return self.resume_by_spawn(cx, caller, id, params);
         }
         let plan = self.plan(caller, &params)?;
+        if plan.argv.is_empty() && caller.brief.is_none() {
+            return Err(super::unbuilt("prompt"));
+        }
         if plan.doomed.is_none() {
             self.has_queue_room(&plan.session, &plan.waits)?;
         }
@@ -110,8 +112,8 @@ impl Core {
         Ok(AgentExplainResult {
             route: plan.route.to_owned(),
             reasons: plan.reasons,
-            runner: RunnerKind::Process,
-            argv: Some(plan.argv),
+            runner: runner_of(&plan.argv),
+            argv: Some(plan.argv).filter(|argv| !argv.is_empty()),
             cwd: plan.cwd,
             env_names: plan.env_names,
             permission_mode: params.permission_mode.clone().unwrap_or_else(|| "default".to_owned()),
@@ -251,6 +253,7 @@ impl Core {
         let launch = Launch {
             id,
             argv: std::mem::take(&mut plan.argv),
+            brief: caller.brief.clone(),
             prompt: params.prompt.take(),
             cwd: std::mem::take(&mut plan.cwd),
             base: (*caller.base).clone(),
@@ -260,14 +263,22 @@ impl Core {
     }
 
     fn row_of(&self, now: Millis, launch: &Launch, plan: Plan, params: AgentSpawnParams) -> Row {
-        let background = params.run_in_background == Some(true) || plan.team.is_some();
+        let brief = launch.brief.as_deref();
+        let background = params.run_in_background == Some(true)
+            || plan.team.is_some()
+            || brief.is_some_and(|brief| brief.background);
         let budget = self.budget_of(&params);
         let given = params.description.or_else(|| launch.prompt.clone());
         let description = given.unwrap_or_else(|| launch.argv.join(" "));
         let spec = Spec {
-            agent_type: params.subagent_type.map(Into::into),
-            model: params.model.map(Into::into),
-            permission_mode: params.permission_mode.unwrap_or_else(|| "default".to_owned()).into(),
+            agent_type: brief.map(|brief| brief.definition.clone()).or(params.subagent_type).map(Into::into),
+            model: brief.map(|brief| brief.model.clone()).or(params.model).map(Into::into),
+            permission_mode: brief
+                .map(|brief| brief.permission_mode.clone())
+                .or(params.permission_mode)
+                .unwrap_or_else(|| "default".to_owned())
+                .into(),
+            runner: runner_of(&launch.argv),
             program: launch.argv.first().map(String::as_str).unwrap_or_default().into(),
             cwd: launch.cwd.as_str().into(),
             env_names: plan.env_names,
@@ -275,11 +286,14 @@ impl Core {
             after: plan.after,
             persist: params.persist != Some(false),
             budget,
-            receives: params.receives.unwrap_or(Receives::Poll),
+            receives: match runner_of(&launch.argv) {
+                RunnerKind::Llm => Receives::Turn,
+                _ => params.receives.unwrap_or(Receives::Poll),
+            },
         };
         Row {
             id: launch.id,
-            kind: COMMAND,
+            kind: kind_of(&spec),
             spec: spec.into(),
             session: plan.session,
             parent: plan.parent,
@@ -305,6 +319,7 @@ impl Core {
             output_truncated: false,
             output_error: None,
             tail: None,
+            work: None,
             exit: None,
             error: None,
             active_at: now,
@@ -337,6 +352,20 @@ impl Core {
         if let Some(task) = self.tasks.get(&id).filter(|task| task.spec.persist) {
             row["at"] = json!(cx.now);
             cx.effects.push(Effect::Log { task: id, session: task.session.clone(), row });
+        }
+    }
+}
+
+/// What carries out a task: a program is a process, a prompt is for a model.
+const fn runner_of(argv: &[String]) -> RunnerKind {
+    if argv.is_empty() { RunnerKind::Llm } else { RunnerKind::Process }
+}
+
+const fn kind_of(spec: &Spec) -> TaskKind {
+    match spec.runner {
+        RunnerKind::Process => TaskKind::LocalCommand,
+        RunnerKind::Llm | RunnerKind::Acp | RunnerKind::Tmux | RunnerKind::Iterm2 | RunnerKind::Remote => {
+            TaskKind::LocalAgent
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::Receives;
 use ccagent_proto::{Millis, TaskId};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Spec {
     pub model: Option<Box<str>>,
     /// The permission mode.
     pub permission_mode: Box<str>,
+    /// What carries out its runs.
+    #[serde(default = "process")]
+    pub runner: RunnerKind,
     /// The first word of the command.
     pub program: Box<str>,
     /// Its working directory.
@@ -47,4 +51,9 @@ pub struct Spec {
     pub budget: Budget,
     /// How it takes messages.
     pub receives: Receives,
+}
+
+/// The runner of rows that older daemons wrote.
+const fn process() -> RunnerKind {
+    RunnerKind::Process
 }

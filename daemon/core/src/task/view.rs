@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ccagent_proto::runner::{Runner, RunnerKind};
-use ccagent_proto::task::{
-    Progress, Task, TaskError, TaskKind, TaskResult, TaskStatus, Usage, WaitKind, WaitingOn,
-};
+use ccagent_proto::runner::Runner;
+use ccagent_proto::task::{Progress, Task, TaskError, TaskResult, TaskStatus, Usage, WaitKind, WaitingOn};
 use ccagent_proto::{Millis, SessionId, TaskId};
 use serde_json::json;
 
-use super::{Outcome, Row, State};
+use super::{Outcome, Row, State, Work};
 use crate::core::Core;
 
 impl Outcome {
@@ -65,7 +63,7 @@ impl Row {
 
     const fn pid(&self) -> Option<u32> {
         match self.state {
-            State::Running { pid } => Some(pid),
+            State::Running { pid } => pid,
             State::Queued
             | State::Starting
             | State::Leaving { .. }
@@ -84,8 +82,18 @@ impl Row {
         output_file(state_dir, &self.session, self.id)
     }
 
-    fn usage(&self, now: Millis) -> Usage {
-        Usage { duration_ms: self.duration_ms(now), ..Usage::default() }
+    /// What a run used, with the work that is not in the row yet.
+    pub(crate) fn usage(&self, work: Option<&Work>, now: Millis) -> Usage {
+        let work = work.or(self.work.as_deref());
+        #[expect(clippy::cast_precision_loss, reason = "money for the eye")]
+        let dollars = |micro: u64| micro as f64 / 1e6;
+        Usage {
+            duration_ms: self.duration_ms(now),
+            total_tokens: work.map_or(0, |work| work.latest_input + work.output),
+            billed_tokens: work.map_or(0, |work| work.billed),
+            tool_uses: work.map_or(0, |work| work.calls),
+            cost_usd: work.and_then(|work| work.micro_usd).map(dollars),
+        }
     }
 
     fn waiting_on(&self) -> Option<WaitingOn> {
@@ -106,6 +114,7 @@ impl Row {
         let State::Done { outcome, at } = self.state else {
             return None;
         };
+        let work = self.work.as_deref().cloned().unwrap_or_default();
         let metadata = BTreeMap::from([
             ("kind".to_owned(), json!(self.kind)),
             ("agentId".to_owned(), json!(self.id)),
@@ -113,11 +122,11 @@ impl Row {
             ("agentType".to_owned(), json!(self.spec.agent_type.as_deref().unwrap_or("command"))),
             ("description".to_owned(), json!(self.description)),
             ("isolation".to_owned(), json!("none")),
-            ("turns".to_owned(), json!(0)),
-            ("toolCalls".to_owned(), json!(0)),
-            ("failedToolCalls".to_owned(), json!(0)),
+            ("turns".to_owned(), json!(work.turns)),
+            ("toolCalls".to_owned(), json!(work.calls)),
+            ("failedToolCalls".to_owned(), json!(work.failed_calls)),
             ("durationMs".to_owned(), json!(self.duration_ms(at))),
-            ("changedFiles".to_owned(), json!([])),
+            ("changedFiles".to_owned(), json!(work.changed)),
         ]);
         let partial = (outcome != Outcome::Completed && self.tail.is_some()).then_some(true);
         let text = self.tail.as_deref().unwrap_or_default().to_owned();
@@ -151,6 +160,8 @@ impl Core {
         let stored = (row.output_bytes, row.output_truncated);
         let live = self.live.output.get(&row.id).map(|printed| (printed.bytes, printed.truncated));
         let (output_bytes, output_truncated) = live.unwrap_or(stored);
+        let work = self.live.work.get(&row.id);
+        let waits = self.live.waits.get(&row.id);
         Task {
             id: row.id,
             kind: row.kind,
@@ -162,10 +173,10 @@ impl Core {
             description: row.description.to_string(),
             prompt: None,
             command: None,
-            status: row.status(),
-            waiting_on: row.waiting_on().or_else(|| self.waiting_for_below(row)),
+            status: if waits.is_some() { TaskStatus::Waiting } else { row.status() },
+            waiting_on: waits.cloned().or_else(|| row.waiting_on()).or_else(|| self.waiting_for_below(row)),
             attempt: row.attempt,
-            runner: Runner { kind: RunnerKind::Process, pid: row.pid(), pane_id: None, host: None },
+            runner: Runner { kind: row.spec.runner, pid: row.pid(), pane_id: None, host: None },
             cwd: row.spec.cwd.to_string(),
             worktree: None,
             model: row.spec.model.as_deref().map(str::to_owned),
@@ -176,12 +187,8 @@ impl Core {
             evict_after_at: row.evict_after.or_else(|| {
                 done_at.filter(|_| row.acked && !row.retain).map(|at| at.saturating_add(self.limits.hold_ms))
             }),
-            progress: Progress {
-                last_activity_at: row.active_at,
-                line: (output_bytes > 0).then(|| format!("{output_bytes} bytes of output")),
-                ..Progress::default()
-            },
-            usage: row.usage(now),
+            progress: progress(row, work, output_bytes),
+            usage: row.usage(work, now),
             output_file: row.output_file(&self.limits.state_dir),
             output_bytes,
             output_truncated,
@@ -213,10 +220,24 @@ pub(crate) fn output_file(state_dir: &str, session: &SessionId, id: TaskId) -> S
     format!("{}/output", directory(state_dir, session, id))
 }
 
+/// How far a run is: what an agent inside the daemon did, or how much a program printed.
+fn progress(row: &Row, work: Option<&Work>, output_bytes: u64) -> Progress {
+    let printed = || (output_bytes > 0).then(|| format!("{output_bytes} bytes of output"));
+    let Some(work) = work.or(row.work.as_deref()) else {
+        return Progress { last_activity_at: row.active_at, line: printed(), ..Progress::default() };
+    };
+    let newest = work.activities.last().map_or(0, |activity| activity.at);
+    Progress {
+        latest_input_tokens: work.latest_input,
+        cumulative_output_tokens: work.output,
+        tool_use_count: work.calls,
+        recent_activities: work.activities.clone(),
+        last_activity_at: row.active_at.max(newest),
+        line: Some(work.line()),
+    }
+}
+
 /// The error of a run that did not end well.
 pub(crate) fn task_error(kind: &str, message: impl Into<String>) -> TaskError {
     TaskError { kind: kind.to_owned(), cause: None, message: message.into() }
 }
-
-/// The kind of task that a spawn makes, told by its runner.
-pub(crate) const COMMAND: TaskKind = TaskKind::LocalCommand;

@@ -221,7 +221,7 @@ fn a_refused_call_uses_no_key() {
     desk.refused::<AgentSpawn>(
         &person(),
         AgentSpawnParams { command: None, ..keyed("k") },
-        Kind::RunnerUnavailable,
+        Kind::InvalidParams,
     );
     desk.spawn(keyed("k"));
 }

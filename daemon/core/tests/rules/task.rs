@@ -9,6 +9,7 @@ use ccagent_proto::agent::{AgentSpawnParams, SpawnStatus};
 use ccagent_proto::method::{
     AgentExplain, AgentSpawn, TaskGet, TaskPrune, TaskRemove, TaskRetain, TaskStop, TaskWait, TeamCreate,
 };
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::{
     Exit, TaskGetParams, TaskKind, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskRetainParams,
     TaskStatus, TaskStopParams, TaskWaitParams, WaitKind, WaitMode,
@@ -127,7 +128,7 @@ fn bad_params_of_a_spawn_are_named() {
         params
     };
     let invalid = Kind::InvalidParams;
-    let rows: [(AgentSpawnParams, Kind, &str); 8] = [
+    let rows: [(AgentSpawnParams, Kind, &str); 11] = [
         (with(|p| p.command = Some(Vec::new())), invalid, "command"),
         (with(|p| p.command = Some(vec!["a\0".into()])), invalid, "command"),
         (with(|p| p.permission_mode = Some("all".into())), invalid, "permissionMode"),
@@ -136,15 +137,20 @@ fn bad_params_of_a_spawn_are_named() {
         (with(|p| p.env = Some([("CCAGENT_X".to_owned(), "1".to_owned())].into())), invalid, "env"),
         (with(|p| p.after = Some(vec!["nobody".into()])), Kind::TaskNotFound, "after"),
         (with(|p| p.isolation = Some("moon".into())), invalid, "isolation"),
+        (with(|p| p.command = None), invalid, "command"),
+        (with(|p| (p.command, p.prompt) = (None, Some(" ".into()))), invalid, "prompt"),
+        (with(|p| p.max_turns = Some(1)), invalid, "maxTurns"),
     ];
     for (params, kind, path) in rows {
         let error = desk.refused::<AgentSpawn>(&person(), params, kind);
         assert_eq!(error.data["path"], path);
     }
-    for params in [with(|p| p.max_turns = Some(1)), with(|p| p.isolation = Some("worktree".into()))] {
-        desk.refused::<AgentSpawn>(&person(), params, Kind::FeatureOff);
-    }
-    desk.refused::<AgentSpawn>(&person(), with(|p| p.command = None), Kind::RunnerUnavailable);
+    desk.refused::<AgentSpawn>(&person(), with(|p| p.isolation = Some("worktree".into())), Kind::FeatureOff);
+    desk.refused::<AgentSpawn>(
+        &person(),
+        with(|p| p.runner = Some(RunnerKind::Tmux)),
+        Kind::RunnerUnavailable,
+    );
 }
 
 /// SP-24: an unmanaged run is in no list, leaves no record, and can't be resumed; who waits for it is still woken.

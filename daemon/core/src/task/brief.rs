@@ -1,0 +1,37 @@
+//! What an agent inside the daemon is: worked out by the edge from definitions, models and prompts when it is spawned,
+//! stored with what it was started with, and the same for every run of it.
+
+use serde::{Deserialize, Serialize};
+
+/// An agent inside the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Brief {
+    /// Its definition's name.
+    pub definition: String,
+    /// The model, as it was asked for: with the provider's name before it where that was said.
+    pub model: String,
+    /// The permission mode.
+    pub permission_mode: String,
+    /// Whether its definition or its session has it in the background (SP-03, FB-07).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
+    /// The parts of its system prompt.
+    pub system: Vec<String>,
+    /// Names of the tools that it may call, in the order in which they are offered.
+    pub tools: Vec<String>,
+    /// A text that stands behind every request (PR-09).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reminder: Option<String>,
+    /// How much the model thinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// Answers of the model at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// Tokens at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Millionths of a US dollar at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_micro_usd: Option<u64>,
+}
