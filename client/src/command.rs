@@ -15,15 +15,16 @@ mod mail;
 mod notify;
 mod pause;
 mod rpc;
+mod run;
 mod send;
 mod session;
+mod spawn;
 mod team;
 mod version;
 mod wait;
 
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 use crate::app::{App, Global};
@@ -49,6 +50,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Give work to an agent with a model; follow it, and end with its outcome
+    Run(Box<run::Args>),
     /// Run any program as a supervised agent; follow it, and end with its exit code
     Exec(Box<exec::Args>),
     /// List agents
@@ -131,18 +134,9 @@ impl Cli {
     }
 }
 
-/// Says what to write instead of a command that people look for here.
-pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
-    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("run".into())) {
-        let tip = "a program is run with: ccagentctl exec -- PROGRAM; agents by a prompt are not built yet";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
-}
-
 /// Runs a command line.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let own_timeout = matches!(cli.command, Command::Exec(_) | Command::Wait(_));
+    let own_timeout = matches!(cli.command, Command::Run(_) | Command::Exec(_) | Command::Wait(_));
     let limit = cli.global.timeout.filter(|_| !own_timeout);
     let app = App::new(cli.global)?;
     let work = Box::pin(dispatch(&app, cli.command));
@@ -161,6 +155,7 @@ async fn bounded(limit: Duration, work: impl Future<Output = anyhow::Result<Exit
 
 async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Run(args) => run::run(app, *args).await,
         Command::Exec(args) => exec::run(app, *args).await,
         Command::Ps(args) => list::run(app, args).await,
         Command::Show(args) => agent::show(app, args).await,
@@ -238,14 +233,12 @@ mod tests {
         typed("ccagentctl exec -- -odd --nmae").unwrap();
     }
 
-    /// The commands that people try by habit are there, or say what to write instead.
+    /// The commands that people try by habit are there.
     #[test]
     fn habits_lead_somewhere() {
         for words in [["ccagentctl", "ls"], ["ccagentctl", "list"]] {
             assert!(matches!(Cli::try_parse_from(words).unwrap().command, Command::Ps(_)));
         }
-        let error = Cli::try_parse_from(["ccagentctl", "run", "x"]).unwrap_err();
-        assert!(with_tip(error).to_string().contains("ccagentctl exec --"));
     }
 
     /// cli.md, exit code 3: what starts the daemon is said with its place, and not to who wants it to end.

@@ -105,7 +105,8 @@ fn of_rpc(error: &RpcError) -> Exit {
         -32000 | 1107 | 1405 | 1503 => Exit::NOT_PERMITTED,
         1111 | 1402 | 1403 | 1412 | 1416 | 1602 | 1605 | 1606 => Exit::CONFLICT,
         -32007 | 1112 | 1305 | 1610 => Exit::LIMIT,
-        -32001 | -32020 | 1109 | 1303 | 1309 | 1821 => Exit::OVERLOADED,
+        -32001 | -32020 | 1109 | 1303 | 1309 | 1821 | 1902 | 1903 => Exit::OVERLOADED,
+        1901 => Exit::NEEDS_INPUT,
         1702 => match error.text("cause") {
             Some("notFound") => Exit::NO_PROGRAM,
             Some("notExecutable") => Exit::NOT_EXECUTABLE,

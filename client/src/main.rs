@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let cli = match command::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            return Voice::of_arguments(std::env::args_os()).usage(&command::with_tip(error));
+            return Voice::of_arguments(std::env::args_os()).usage(&error);
         }
     };
     let voice = cli.voice();

@@ -1,7 +1,7 @@
 //! ccagentd: the supervisor daemon for AI agents.
 //!
 //! ```text
-//! proto ← core ← store ← driver ← { rpc, runner } ← here
+//! proto ← core ← store ← driver ← { llm, rpc, runner } ← here
 //! ```
 //!
 //! This file is the only wiring: it opens the store, restores the core, and joins driver, runner and RPC edge.
@@ -10,6 +10,7 @@ pub mod config;
 pub mod driver;
 pub mod facts;
 pub mod hub;
+pub mod llm;
 pub mod log;
 mod panic;
 pub mod ready;

@@ -49,6 +49,7 @@ use input::Write;
 
 use crate::driver::{Handle, Hands};
 use crate::hub::Hub;
+use crate::llm::{self, Agents};
 use crate::store::Store;
 use crate::vault::Vault;
 
@@ -87,6 +88,8 @@ pub struct Runner {
 #[derive(Debug)]
 struct Inner {
     settings: Settings,
+    /// Those that need no process.
+    inside: Agents,
     store: Arc<Store>,
     hub: Hub,
     vault: Arc<Vault>,
@@ -156,7 +159,9 @@ impl Agent {
 impl Runner {
     /// A runner that nobody reports to yet.
     pub fn new(settings: Settings, store: Arc<Store>, hub: Hub, vault: Arc<Vault>) -> std::io::Result<Self> {
+        let own = llm::Settings { shim: settings.shim.clone(), socket: settings.socket.clone() };
         let inner = Inner {
+            inside: Agents::new(own, store.clone(), hub.clone(), vault.clone()),
             settings,
             store,
             hub,
@@ -178,6 +183,7 @@ impl Runner {
 
     /// Says whom to report to; once.
     pub fn report_to(&self, handle: Handle) {
+        self.inner.inside.report_to(handle.clone());
         if self.inner.handle.set(handle).is_err() {
             tracing::warn!("the runner reports already");
         }
@@ -234,6 +240,7 @@ impl Runner {
 
     /// Lets go of every attempt: the shims go on, the next daemon finds them.
     pub async fn detach(&self) {
+        self.inner.inside.detach().await;
         self.inner.detach.cancel();
         self.inner.tracker.close();
         self.inner.tracker.wait().await;
@@ -252,7 +259,12 @@ impl Runner {
         let version = Some(env!("CARGO_PKG_VERSION").to_owned());
         vec![
             RunnerInfo { kind: RunnerKind::Process, available: why.is_none(), why, version },
-            unbuilt(RunnerKind::Llm),
+            RunnerInfo {
+                kind: RunnerKind::Llm,
+                available: true,
+                why: None,
+                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            },
             unbuilt(RunnerKind::Acp),
             unbuilt(RunnerKind::Tmux),
             unbuilt(RunnerKind::Iterm2),
@@ -366,16 +378,22 @@ impl Inner {
 
 impl Hands for Runner {
     fn start(&self, start: Start) {
+        if start.runner == RunnerKind::Llm {
+            return self.inner.inside.start(start);
+        }
         let survivor = attempt::survivor(&start);
         self.run(survivor, Origin::Now, |inner, orders| attempt::start(inner, start, orders).boxed());
     }
 
     fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
+        // One of the two knows it.
+        self.inner.inside.stop(task, attempt, grace_ms);
         self.tell(task, attempt, Command::Stop(grace_ms));
     }
 
     fn close_output(&self, task: TaskId, attempt: u32) {
         tracing::warn!(%task, "the output of all tasks fills its bound: no more of this one's is kept");
+        self.inner.inside.close_output(task, attempt);
         self.tell(task, attempt, Command::CloseOutput);
     }
 

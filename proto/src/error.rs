@@ -138,6 +138,16 @@ kinds! {
     StartFailed = 1702 "processStartFailed" false,
     /// The peer is not reachable.
     PeerUnavailable = 1821 "peerUnavailable" true,
+    /// No key for a model, or one that its provider refuses.
+    Authentication = 1901 "authentication" false,
+    /// The provider's rate limit is reached; `data.retryAfterMs` says when to come again.
+    ProviderRateLimit = 1902 "providerRateLimit" true,
+    /// The provider has too much to do.
+    ProviderOverloaded = 1903 "providerOverloaded" true,
+    /// The provider failed, or refused the request.
+    Provider = 1904 "provider" false,
+    /// The conversation is too long for the model.
+    ContextTooLong = 1905 "contextTooLong" false,
 }
 
 impl fmt::Display for Kind {

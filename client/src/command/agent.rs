@@ -10,7 +10,7 @@ use ccagent_proto::task::{
 };
 use futures_util::future::join_all;
 
-use super::exec;
+use super::spawn;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::{output, render, value};
@@ -125,7 +125,7 @@ pub(super) async fn resume(app: &App, args: ResumeArgs) -> anyhow::Result<Exit> 
         ..TaskResumeParams::default()
     };
     let resumed = app.connect_or_start().await?.call::<TaskResume>(params).await?;
-    exec::announce(app, &resumed.task)?;
+    spawn::announce(app, &resumed.task)?;
     Ok(Exit::OK)
 }
 

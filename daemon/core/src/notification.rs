@@ -64,6 +64,17 @@ pub struct Row {
     pub created_at: Millis,
 }
 
+/// Whether an agent has something to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coming {
+    /// Something waits for it.
+    Here,
+    /// Agents that it spawned run, and will be told of.
+    Later,
+    /// Nothing, as far as is known.
+    Never,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
@@ -194,6 +205,23 @@ impl Core {
         let rows = ids.iter().filter_map(|id| self.notifications.get(id));
         let notifications = rows.map(|row| self.notification_view(row)).collect();
         wire::NotificationListResult { notifications, next_cursor: None }
+    }
+
+    /// Whether something waits for an agent inside the daemon, or can still come.
+    pub fn coming(&self, caller: &Caller, task: TaskId) -> Coming {
+        let mail = self
+            .own_address(caller)
+            .is_ok_and(|own| self.mail.ids(&own.mailbox).any(|id| !self.live.handed.contains_key(&id)));
+        let (mut untold, mut live) = (false, false);
+        for child in self.tasks.children(task).filter_map(|child| self.tasks.get(&child)) {
+            untold |= child.parent == Some(task) && child.notified && !child.acked;
+            live |= !child.is_done();
+        }
+        match (mail || untold, live) {
+            (true, _) => Coming::Here,
+            (false, true) => Coming::Later,
+            (false, false) => Coming::Never,
+        }
     }
 
     /// Takes for good what an agent inside the daemon was handed.

@@ -13,6 +13,7 @@
 mod calls;
 mod ended;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,8 @@ pub struct Agent {
     pub transcript: Transcript,
     /// The conversation so far.
     pub messages: Vec<Message>,
+    /// What stands in it already of that which comes again until it is acknowledged.
+    pub seen: HashSet<String>,
     /// What bounds it.
     pub limits: Limits,
     /// A text that stands behind every request.
@@ -141,6 +144,10 @@ impl Agent {
                 return Err(Leave::Halted);
             }
             self.take_incoming(Vec::new()).await?;
+            if self.has_said_its_last() {
+                self.rest().await?;
+                continue;
+            }
             self.check_budget(counts)?;
             let answer = self.ask().await?;
             counts.turns += 1;
@@ -171,22 +178,30 @@ impl Agent {
     /// Puts results of calls, and what came meanwhile, into the conversation: a boundary.
     async fn take_incoming(&mut self, mut content: Vec<Block>) -> Result<(), Leave> {
         let came = self.host.incoming().await;
-        let (ids, texts): (Vec<String>, Vec<String>) =
-            came.into_iter().map(|Incoming { id, text }| (id, text)).unzip();
+        let all: Vec<String> = came.iter().map(|incoming| incoming.id.clone()).collect();
+        let new = came.into_iter().filter(|incoming| !self.seen.contains(&incoming.id));
+        let (ids, texts): (Vec<String>, Vec<String>) = new.map(|Incoming { id, text }| (id, text)).unzip();
         content.extend(texts.into_iter().map(|text| Block::Text { text }));
         if !content.is_empty() {
-            self.push(Message { role: Role::User, content }, None).await?;
+            self.say(Message { role: Role::User, content }, ids).await?;
         }
-        if !ids.is_empty() {
-            self.host.acknowledge(ids).await;
+        if !all.is_empty() {
+            self.host.acknowledge(all).await;
         }
         Ok(())
     }
 
-    async fn push(&mut self, message: Message, usage: Option<crate::Usage>) -> Result<(), Leave> {
-        self.transcript.message(&message, usage).await?;
+    /// Says something to the model, with the ids of what came in it.
+    async fn say(&mut self, message: Message, ids: Vec<String>) -> Result<(), Leave> {
+        self.transcript.message(&message, ids.clone()).await?;
         self.messages.push(message);
+        self.seen.extend(ids);
         Ok(())
+    }
+
+    /// Whether an earlier run ended with its answer, and nothing was said to it since.
+    fn has_said_its_last(&self) -> bool {
+        self.messages.last().is_none_or(|last| last.role == Role::Assistant && last.calls().next().is_none())
     }
 
     fn check_budget(&self, counts: &Counts) -> Result<(), Leave> {
@@ -232,7 +247,8 @@ impl Agent {
         let calls = u32::try_from(answer.message.calls().count()).unwrap_or(u32::MAX);
         counts.calls = counts.calls.saturating_add(calls);
         if !answer.message.content.is_empty() {
-            self.push(answer.message.clone(), Some(answer.usage)).await?;
+            self.transcript.answer(&answer.message, answer.usage).await?;
+            self.messages.push(answer.message.clone());
         }
         self.host.progress(Progress::Answered { usage: answer.usage, calls }).await;
         Ok(())
@@ -252,12 +268,13 @@ impl Agent {
             }
             Stop::MaxTokens if counts.continues < CONTINUES => {
                 counts.continues += 1;
-                self.push(Message::user("Your answer was cut off. Go on exactly where it ended."), None).await
+                self.say(Message::user("Your answer was cut off. Go on exactly where it ended."), Vec::new())
+                    .await
             }
             Stop::MaxTokens => {
                 Err(Leave::Problem(Problem::new("maxOutput", "its answer was cut off again and again")))
             }
-            Stop::Pause => Ok(()),
+            Stop::Pause => self.say(Message::user("Go on."), Vec::new()).await,
             Stop::EndTurn | Stop::ToolUse if empty && counts.empty < EMPTY_TRIES => {
                 counts.empty += 1;
                 Ok(())
@@ -266,7 +283,7 @@ impl Agent {
                 "emptyAnswer",
                 "the model answered nothing, again and again",
             ))),
-            Stop::EndTurn | Stop::ToolUse => self.rest().await,
+            Stop::EndTurn | Stop::ToolUse => Ok(()),
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! A line that a crash cut off is dropped; any other line that can't be read is an error, and never taken for an end.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,8 @@ enum Entry {
     System(Header),
     Message {
         at: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ids: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
         role: Role,
@@ -95,6 +98,8 @@ pub struct Found {
     pub header: Header,
     /// The turns that count.
     pub messages: Vec<Message>,
+    /// What stands in it of that which is acknowledged once it does.
+    pub seen: HashSet<String>,
 }
 
 impl Transcript {
@@ -122,13 +127,23 @@ impl Transcript {
         blocking(move || open(&path)).await
     }
 
-    /// Appends a turn; it is on the disk when this returns.
+    /// Appends a turn of the model; it is on the disk when this returns.
     ///
     /// # Errors
     /// What keeps it from being written.
-    pub async fn message(&self, message: &Message, usage: Option<Usage>) -> Result<(), TranscriptError> {
+    pub async fn answer(&self, message: &Message, usage: Usage) -> Result<(), TranscriptError> {
         let Message { role, content } = message.clone();
-        self.append(&[Entry::Message { at: now_ms(), usage, role, content }]).await
+        self.append(&[Entry::Message { at: now_ms(), ids: Vec::new(), usage: Some(usage), role, content }])
+            .await
+    }
+
+    /// Appends a turn that is said to the model, with the ids of what came in it.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn message(&self, message: &Message, ids: Vec<String>) -> Result<(), TranscriptError> {
+        let Message { role, content } = message.clone();
+        self.append(&[Entry::Message { at: now_ms(), ids, usage: None, role, content }]).await
     }
 
     /// Puts other turns in the place of all so far.
@@ -169,7 +184,7 @@ fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
         file.set_len(whole as u64).map_err(&io)?;
         bytes.truncate(whole);
     }
-    let (mut header, mut messages) = (None, Vec::new());
+    let (mut header, mut messages, mut seen) = (None, Vec::new(), HashSet::new());
     for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let damaged = |why: String| TranscriptError::Damaged { path: path.to_path_buf(), line: at + 1, why };
         match serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))? {
@@ -177,12 +192,15 @@ fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
                 return Err(damaged(format!("format {} is of a later version", found.version)));
             }
             Entry::System(found) => header = Some(found),
-            Entry::Message { role, content, .. } => messages.push(Message { role, content }),
+            Entry::Message { role, content, ids, .. } => {
+                messages.push(Message { role, content });
+                seen.extend(ids);
+            }
             Entry::Compacted { messages: kept, .. } => messages = kept,
         }
     }
     let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
-    Ok(header.map(|header| Found { transcript, header, messages }))
+    Ok(header.map(|header| Found { transcript, header, messages, seen }))
 }
 
 fn wrap(path: &Path) -> impl Fn(io::Error) -> TranscriptError + use<> {
@@ -226,17 +244,18 @@ mod tests {
         let path = dir.path().join("history.jsonl");
         assert!(Transcript::open(&path).await.unwrap().is_none());
         let transcript = Transcript::create(&path, header()).await.unwrap();
-        transcript.message(&Message::user("hello"), None).await.unwrap();
+        transcript.message(&Message::user("hello"), vec!["m1".into()]).await.unwrap();
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], b"{\"type\":\"mess"].concat()).unwrap();
         let found = Transcript::open(&path).await.unwrap().unwrap();
         assert_eq!((found.header, found.messages), (header(), vec![Message::user("hello")]));
         assert_eq!(fs::read(&path).unwrap(), whole);
-        found.transcript.message(&Message::user("again"), None).await.unwrap();
+        found.transcript.answer(&Message::user("again"), Usage::default()).await.unwrap();
         found.transcript.compact(vec![Message::user("short")]).await.unwrap();
-        found.transcript.message(&Message::user("on"), None).await.unwrap();
+        found.transcript.message(&Message::user("on"), Vec::new()).await.unwrap();
         let found = Transcript::open(&path).await.unwrap().unwrap();
         assert_eq!(found.messages, [Message::user("short"), Message::user("on")]);
+        assert_eq!(found.seen, HashSet::from(["m1".to_owned()]));
     }
 
     /// I6: a line that can't be read is no end.

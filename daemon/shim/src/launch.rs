@@ -5,6 +5,7 @@
 
 use ccagent_shim::{
     files::{self, ClaimRecord, ShimRecord},
+    timeline::now_ms,
     tree::{self, Process},
     wire::{ExitRecord, StartErrorKind, StartFailure, StartSpec},
 };
@@ -22,7 +23,6 @@ use crate::{
     failure, other,
     sink::Sink,
     supervisor::Supervisor,
-    timeline::now_ms,
 };
 
 /// Claims the attempt and starts its agent.

@@ -2,11 +2,12 @@
 //!
 //! The binary of this crate supervises one process; this library holds what both sides must agree on: the lines they
 //! exchange ([`wire`]), the files an attempt leaves behind ([`files`]), how a file of ours is opened where an agent writes
-//! too ([`owned`]), the index beside an output file ([`index`]) and how a process tree is found and signalled safely
-//! ([`tree`]). Supervision itself is deliberately not here: the daemon can only reach it through these five.
+//! too ([`owned`]), the index beside an output file ([`index`], [`timeline`]) and how a process tree is found and signalled safely
+//! ([`tree`]). Supervision itself is deliberately not here: the daemon can only reach it through these six.
 
 pub mod files;
 pub mod index;
 pub mod owned;
+pub mod timeline;
 pub mod tree;
 pub mod wire;

@@ -18,7 +18,6 @@ mod sink;
 mod stdin;
 mod stop;
 mod supervisor;
-mod timeline;
 
 use std::{
     fs::OpenOptions,

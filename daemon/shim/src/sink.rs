@@ -21,13 +21,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ccagent_shim::{index::Stream, wire::OutputState};
+use ccagent_shim::{index::Stream, timeline::Timeline, wire::OutputState};
 use rustix::{
     io::Errno,
     pipe::{SpliceFlags, fcntl_setpipe_size, splice},
 };
-
-use crate::timeline::Timeline;
 
 /// Most bytes moved before others get their turn; also what a busy pipe is enlarged to.
 const TURN: u64 = 1 << 20;

@@ -19,6 +19,7 @@ use std::{
 use ccagent_shim::{
     files,
     index::Stream,
+    timeline::now_ms,
     tree::{Process, children, descendants},
     wire::{ExitRecord, LeaderEnd, ShimLine, StartReply, State},
 };
@@ -38,7 +39,6 @@ use crate::{
     sink::{Sink, Source, Taken},
     stdin::Stdin,
     stop::Stop,
-    timeline::now_ms,
 };
 
 /// Grace of a stop that came as a signal.

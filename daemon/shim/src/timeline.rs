@@ -1,4 +1,4 @@
-//! Writing the index beside the output file; its format and its reader are in the library.
+//! Writing the index beside the output file; its format and its reader are in [`index`](crate::index).
 //!
 //! Losing the index must not lose output, so a failure here only ends the index.
 
@@ -8,14 +8,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use ccagent_shim::index::{ENTRY, Entry, Stream};
+use crate::index::{ENTRY, Entry, Stream};
 
 /// From so many entries on (64 MiB) only a new second makes one.
 const DENSE_ENTRIES: u64 = 4 << 20;
 
 /// The writing end of an index.
 #[derive(Debug)]
-pub(crate) struct Timeline {
+pub struct Timeline {
     file: Option<File>,
     entries: u64,
     last: Option<Entry>,
@@ -25,7 +25,7 @@ pub(crate) struct Timeline {
 impl Timeline {
     /// Goes on behind the last entry that lies within so many bytes of output. After a loss of power more may be there
     /// of the index than of the output; an offset must not fall.
-    pub(crate) fn new(file: File, output: u64) -> std::io::Result<Self> {
+    pub fn new(file: File, output: u64) -> std::io::Result<Self> {
         let (mut entries, mut high) = (0, file.metadata()?.len() / ENTRY as u64);
         let mut last = None;
         while entries < high {
@@ -42,7 +42,7 @@ impl Timeline {
     }
 
     /// Notes that bytes of this stream were written at this offset just now.
-    pub(crate) fn note(&mut self, offset: u64, stream: Stream) {
+    pub fn note(&mut self, offset: u64, stream: Stream) {
         self.note_at(offset, stream, now_ms());
     }
 
@@ -68,7 +68,7 @@ impl Timeline {
 }
 
 /// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

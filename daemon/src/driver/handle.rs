@@ -7,6 +7,7 @@ use ccagent_core::task::resolve::Found;
 use ccagent_core::{Caller, Core, Input, RunnerEvent, bounds};
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
+use ccagent_proto::notification::Notification;
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
 use ccagent_proto::{Error, Kind, MessageId, Millis, NotificationId, TaskId};
 use tokio::sync::mpsc::error::TrySendError;
@@ -168,6 +169,22 @@ impl Handle {
     /// Gives back notifications that a connection was handed and that never reached it.
     pub async fn notices_return(&self, conn: u64, ids: Vec<NotificationId>) {
         self.tell(Input::ReturnNotices(conn, ids)).await;
+    }
+
+    /// Takes the notices of agents that an agent inside the daemon spawned, in the name of its run.
+    ///
+    /// # Errors
+    /// `shuttingDown` when the driver is gone.
+    pub async fn notices_below(&self, run: u64, task: TaskId) -> Result<Vec<Notification>, Error> {
+        match self.send(Input::TakeNotices(run, task)).await? {
+            Some(Response::NotificationNext(taken)) => Ok(taken.notifications),
+            Some(_) | None => Err(gone()),
+        }
+    }
+
+    /// They stand in its transcript.
+    pub async fn notices_taken(&self, run: u64, ids: Vec<NotificationId>) {
+        self.tell(Input::NoticesTaken(run, ids)).await;
     }
 
     /// A connection was sent the answer that tells of these ends. Whoever wrote it does not wait, unlike all others here.

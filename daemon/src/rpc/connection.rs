@@ -130,6 +130,7 @@ impl Connection {
             cwd: None,
             base: Arc::default(),
             vault: None,
+            brief: None,
         }
     }
 

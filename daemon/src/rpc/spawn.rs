@@ -24,6 +24,7 @@ use super::context::Context;
 use super::known::look_at;
 use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
+use crate::llm::brief;
 
 /// The error kind of a task whose program could not be executed.
 const START_FAILED: &str = "startFailed";
@@ -34,11 +35,26 @@ pub(crate) async fn spawn(
     origin: Origin,
     mut params: AgentSpawnParams,
 ) -> Result<AgentSpawnResult, Error> {
-    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
+    let mut caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
+    if let Err(error) = brief(&mut caller, &params) {
+        caller.vault.into_iter().for_each(|vault| context.vault.forget(vault));
+        return Err(error);
+    }
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<AgentSpawn>(&caller, params))).await?;
     settle(&context, &origin, &patience, &caller, answer, background).await
+}
+
+/// Works out what the agent is that a spawn makes inside the daemon; a program, and one that is taken up again, need
+/// nothing of it.
+fn brief(caller: &mut Caller, params: &AgentSpawnParams) -> Result<(), Error> {
+    let inside = params.command.is_none() && params.resume_agent_id.is_none() && params.prompt.is_some();
+    if inside {
+        let cwd = params.cwd.clone().or_else(|| caller.cwd.clone()).unwrap_or_default();
+        caller.brief = Some(Arc::new(brief::of(params, &cwd)?));
+    }
+    Ok(())
 }
 
 /// Runs an ended task again.

@@ -2,6 +2,7 @@
 //! the shim wrote is no output.
 
 use ccagent_proto::TaskId;
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::Task;
 
 use super::{Inner, Runner};
@@ -13,6 +14,9 @@ impl Runner {
     /// Bytes of a task's output file that can be its output: what its shim said last, or said at its end. Where nobody
     /// can say it, as of a shim that was killed, they are as many as it may be.
     pub fn written(&self, task: &Task) -> u64 {
+        if task.runner.kind == RunnerKind::Llm {
+            return self.inner.inside.written(task);
+        }
         let most = self.inner.settings.output_most.max(task.output_bytes).saturating_add(MARKS);
         let told = self.agent(task.id).map(|agent| agent.output);
         match told {

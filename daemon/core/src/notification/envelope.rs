@@ -109,6 +109,8 @@ mod tests {
             summary: summary.into(),
             output_bytes: 0,
             result: result.map(Into::into),
+            tokens: 0,
+            calls: 0,
             duration_ms: 12,
             created_at: 0,
         }

@@ -104,6 +104,11 @@ impl Desk {
         self.step(|core, cx| core.apply(cx, input)).unwrap();
     }
 
+    /// What an input that is no call answers.
+    pub(crate) fn answer(&mut self, input: Input) -> Option<Response> {
+        self.step(|core, cx| core.apply(cx, input)).unwrap()
+    }
+
     pub(crate) fn call<M: Call>(&mut self, caller: &Caller, params: M::Params) -> Result<M::Result, Error> {
         let input = Input::Call(caller.clone(), M::request(params));
         let response = self.step(|core, cx| core.apply(cx, input))?.unwrap();
@@ -161,7 +166,14 @@ impl Desk {
     }
 
     fn attempt(&self, task: TaskId) -> u32 {
-        self.core.survivors().iter().find(|survivor| survivor.task == task).map_or(0, |found| found.attempt)
+        let survivor = self.core.survivors().into_iter().find(|survivor| survivor.task == task);
+        let inside = || {
+            self.core.records().into_iter().find_map(|record| match record {
+                Record::Task(row) if row.id == task => Some(row.attempt),
+                _ => None,
+            })
+        };
+        survivor.map(|found| found.attempt).or_else(inside).unwrap_or(0)
     }
 
     /// The program runs.

@@ -6,6 +6,7 @@ mod bounds;
 mod desk;
 #[cfg(test)]
 mod idempotency;
+mod inside;
 #[cfg(test)]
 mod mailbox;
 #[cfg(test)]

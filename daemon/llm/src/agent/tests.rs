@@ -125,12 +125,12 @@ impl Lab {
 
     async fn agent(&self, script: &str) -> Agent {
         let found = Transcript::open(&self.path()).await.unwrap();
-        let (transcript, messages) = if let Some(found) = found {
-            (found.transcript, found.messages)
+        let (transcript, messages, seen) = if let Some(found) = found {
+            (found.transcript, found.messages, found.seen)
         } else {
             let header =
                 Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new())
+            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new(), HashSet::new())
         };
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(Echo { name: "Echo", access: Access::Reads }),
@@ -152,6 +152,7 @@ impl Lab {
             }),
             transcript,
             messages,
+            seen,
             limits: self.limits,
             reminder: None,
             max_output: 1000,
@@ -274,7 +275,7 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     let mut agent = lab.agent(script).await;
     agent.take_incoming(Vec::new()).await.unwrap();
     let answer = agent.ask().await.unwrap();
-    agent.push(answer.message, None).await.unwrap();
+    agent.keep(&answer, &mut Counts::default()).await.unwrap();
     drop(agent);
     let ended = lab.run(script).await;
     assert_eq!(ended.finish, Finish::Completed);

@@ -10,12 +10,13 @@ use std::{
 
 use ccagent_shim::{
     index, owned,
+    timeline::Timeline,
     wire::{StartErrorKind, StartFailure, StartSpec},
 };
 use rustix::fs::OFlags;
 
 use super::{Rate, Sink};
-use crate::{failure, timeline::Timeline};
+use crate::failure;
 
 /// More than all the marks that say what is missing.
 const MARKS: u64 = 1024;

@@ -1,0 +1,110 @@
+//! `run`: an agent inside the daemon, in the foreground with its outcome, or detached.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use ccagent_proto::agent::AgentSpawnParams;
+
+use super::spawn;
+use crate::app::App;
+use crate::exit::{Exit, Stop};
+
+/// Variables that a model's provider is found and reached by: the daemon may have been started from elsewhere.
+const PROVIDER: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_MODEL",
+    "OLLAMA_HOST",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+];
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+In the foreground what the agent says and does comes out here. Ctrl-C lets it finish the call that is under way; the \
+second one ends it at once. The exit code is 0 when it completed, 1 when it failed or was stopped, 5 when there is no \
+model to ask, 7 when a limit ended it, 124 when --timeout did.
+
+The offline model (--model offline) asks nobody: it plays a script, from a fenced block `offline` in the prompt or from \
+a file (--model offline:FILE).")]
+pub(super) struct Args {
+    #[command(flatten)]
+    spawn: spawn::Common,
+    /// The definition of the agent
+    #[arg(long, value_name = "TYPE")]
+    agent: Option<String>,
+    /// The model: a name, PROVIDER/NAME, or offline[:FILE]
+    #[arg(long)]
+    model: Option<String>,
+    /// Answers of the model at most
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Tokens at most
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// US dollars at most
+    #[arg(long, value_name = "X")]
+    max_usd: Option<f64>,
+    /// default, acceptEdits, plan, dontAsk or bypassPermissions
+    #[arg(long, value_name = "MODE")]
+    permission_mode: Option<String>,
+    /// Read the prompt from this file; - is stdin
+    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
+    /// The work; - reads it from stdin
+    #[arg(required_unless_present = "prompt_file")]
+    prompt: Option<String>,
+}
+
+pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
+    let detach = args.spawn.detach;
+    let prompt = prompt(args.prompt_file, args.prompt)?;
+    let given = args.spawn.params(app)?;
+    let here = PROVIDER.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let mut env: BTreeMap<String, String> = here.filter(|(_, value)| !value.is_empty()).collect();
+    env.extend(given.env.unwrap_or_default());
+    let params = AgentSpawnParams {
+        prompt: Some(prompt),
+        subagent_type: args.agent,
+        model: args.model,
+        max_turns: args.max_turns,
+        max_tokens: args.max_tokens,
+        max_usd: args.max_usd,
+        permission_mode: args.permission_mode,
+        env: Some(env).filter(|env| !env.is_empty()),
+        ..given
+    };
+    spawn::run(app, params, detach).await
+}
+
+fn prompt(file: Option<PathBuf>, text: Option<String>) -> anyhow::Result<String> {
+    let file = file.or_else(|| text.as_deref().filter(|text| *text == "-").map(PathBuf::from));
+    let text = match file {
+        None => text.unwrap_or_default(),
+        Some(path) if path.as_os_str() == "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("the prompt could not be read from stdin")?;
+            text
+        }
+        Some(path) => std::fs::read_to_string(&path)
+            .map_err(|error| Stop::new(Exit::USAGE, format!("{}: {error}", path.display())))?,
+    };
+    if text.trim().is_empty() {
+        return Err(Stop::new(Exit::USAGE, "the prompt says nothing").into());
+    }
+    Ok(text)
+}

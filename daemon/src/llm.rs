@@ -1,0 +1,198 @@
+//! Agents inside the daemon: each run is a future that asks a model and calls its tools.
+//!
+//! ```text
+//! start ─▶ what it is (store) ─▶ begins (committed) ─▶ transcript ─▶ turns ─▶ finished
+//! ```
+//!
+//! Nothing is done before the beginning is committed, so a start that a crash swallowed can be made again. The loop
+//! itself is the crate `ccagent-llm`; here is what joins it to the store, the core and the files of a task.
+
+pub mod brief;
+mod desk;
+mod output;
+mod run;
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ccagent_core::RunnerEvent;
+use ccagent_core::effect::Start;
+use ccagent_core::input::{Finished, Report};
+use ccagent_llm::agent::Halt;
+use ccagent_proto::task::{Task, TaskError};
+use ccagent_proto::{Millis, TaskId};
+use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::driver::Handle;
+use crate::hub::Hub;
+use crate::panic;
+use crate::store::Store;
+use crate::vault::Vault;
+
+use output::Output;
+
+/// Numbers of runs begin here: below are the numbers of connections.
+const RUNS: u64 = 1 << 63;
+
+/// What it needs of the machine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The shim's executable: programs that tools run are under one.
+    pub shim: PathBuf,
+    /// The daemon's socket, for those programs.
+    pub socket: PathBuf,
+}
+
+/// The agents inside the daemon.
+#[derive(Clone, Debug)]
+pub struct Agents {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    store: Arc<Store>,
+    hub: Hub,
+    vault: Arc<Vault>,
+    handle: OnceLock<Handle>,
+    live: Mutex<HashMap<TaskId, Live>>,
+    runs: AtomicU64,
+    tracker: TaskTracker,
+    /// Ends all runs where they are: the next daemon finds them interrupted.
+    detach: CancellationToken,
+}
+
+/// A run as the rest of the daemon reaches it.
+#[derive(Clone, Debug)]
+struct Live {
+    attempt: u32,
+    run: u64,
+    halt: Halt,
+    output: Option<Output>,
+}
+
+impl Agents {
+    /// Agents that report to nobody yet.
+    pub fn new(settings: Settings, store: Arc<Store>, hub: Hub, vault: Arc<Vault>) -> Self {
+        let inner = Inner {
+            settings,
+            store,
+            hub,
+            vault,
+            handle: OnceLock::new(),
+            live: Mutex::default(),
+            runs: AtomicU64::new(RUNS),
+            tracker: TaskTracker::new(),
+            detach: CancellationToken::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Says whom to report to; once.
+    pub fn report_to(&self, handle: Handle) {
+        if self.inner.handle.set(handle).is_err() {
+            tracing::warn!("the agents report already");
+        }
+    }
+
+    /// Starts a run.
+    pub fn start(&self, start: Start) {
+        let inner = self.inner.clone();
+        let Some(handle) = inner.handle.get().cloned() else { return };
+        let (task, attempt) = (start.task, start.attempt);
+        let run = inner.runs.fetch_add(1, Ordering::Relaxed);
+        let live = Live { attempt, run, halt: Halt::default(), output: None };
+        let halt = live.halt.clone();
+        inner.live().insert(task, live);
+        let span = tracing::info_span!("attempt", %task, attempt);
+        let work = async move {
+            let running = run::run(inner.clone(), handle.clone(), start, run, halt).boxed();
+            let running = AssertUnwindSafe(running).catch_unwind();
+            let Some(ended) = inner.detach.run_until_cancelled(running).await else { return };
+            let finished = ended.unwrap_or_else(|panic| broken(panic::text(&*panic)));
+            // What it was handed and did not acknowledge is its mailbox's again.
+            handle.disconnected(run).await;
+            let what = Report::Finished(Box::new(finished));
+            handle.report(RunnerEvent { task, attempt, what }).await;
+            inner.forget(task, run);
+        };
+        self.inner.tracker.spawn(work.instrument(span));
+    }
+
+    /// Ends a run: after the call that is under way, or when the grace is over at once.
+    pub fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
+        let Some(live) = self.live(task, attempt) else { return };
+        live.halt.graceful.cancel();
+        self.inner.tracker.spawn(async move {
+            let grace = tokio::time::sleep(Duration::from_millis(grace_ms));
+            if live.halt.force.run_until_cancelled(grace).await.is_some() {
+                live.halt.force.cancel();
+            }
+        });
+    }
+
+    /// Keeps no more of what a run says.
+    pub fn close_output(&self, task: TaskId, attempt: u32) {
+        if let Some(output) = self.live(task, attempt).and_then(|live| live.output) {
+            output.close();
+        }
+    }
+
+    /// Bytes of a task's output file.
+    pub fn written(&self, task: &Task) -> u64 {
+        let live = self.live(task.id, task.attempt).and_then(|live| live.output);
+        live.map_or(task.output_bytes, |output| output.written().bytes)
+    }
+
+    /// Ends all runs where they are.
+    pub async fn detach(&self) {
+        self.inner.detach.cancel();
+        self.inner.tracker.close();
+        self.inner.tracker.wait().await;
+    }
+
+    fn live(&self, task: TaskId, attempt: u32) -> Option<Live> {
+        self.inner.live().get(&task).filter(|live| live.attempt == attempt).cloned()
+    }
+}
+
+impl Inner {
+    fn live(&self) -> MutexGuard<'_, HashMap<TaskId, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_output(&self, task: TaskId, run: u64, output: &Output) {
+        if let Some(live) = self.live().get_mut(&task).filter(|live| live.run == run) {
+            live.output = Some(output.clone());
+        }
+    }
+
+    /// Forgets a run that ended. One that its end led to may have come first, and stays.
+    fn forget(&self, task: TaskId, run: u64) {
+        let mut all = self.live();
+        if let Some(live) = all.get(&task).filter(|live| live.run == run) {
+            // Nobody waits for the grace of a stop any more.
+            live.halt.force.cancel();
+            all.remove(&task);
+        }
+    }
+}
+
+/// The end of a run that panicked (TS-13).
+fn broken(why: &str) -> Finished {
+    tracing::error!(cause = why, "an agent's run panicked");
+    failed("panic", format!("its run broke: {why}"))
+}
+
+fn failed(kind: &str, message: impl Into<String>) -> Finished {
+    let error = TaskError { kind: kind.to_owned(), cause: None, message: message.into() };
+    Finished { error: Some(error), ..Finished::default() }
+}

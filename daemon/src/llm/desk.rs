@@ -1,0 +1,186 @@
+//! An agent's side of the daemon: its mail, the ends of agents that it spawned, its progress, its output.
+//!
+//! What it is handed is acknowledged once it stands in the transcript; what is not comes again.
+
+use std::sync::Arc;
+
+use ccagent_core::input::Report;
+use ccagent_core::notification::Coming;
+use ccagent_core::task::Step;
+use ccagent_core::{Caller, RunnerEvent};
+use ccagent_llm::host::{Host, Incoming, Permission, Progress};
+use ccagent_llm::tool::Ask;
+use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams};
+use ccagent_proto::message::Message;
+use ccagent_proto::method::{MailboxAck, MailboxPoll};
+use ccagent_proto::notification::Notification;
+use ccagent_proto::task::{WaitKind, WaitingOn};
+use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+
+use super::output::Output;
+use crate::driver::{Clock, Handle};
+use crate::hub::{Hub, Key};
+
+/// How the id of a message begins, and that of a notice.
+const MESSAGE: &str = "message:";
+const NOTICE: &str = "notice:";
+
+/// The rest of the daemon, as one run sees it.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) task: TaskId,
+    pub(super) attempt: u32,
+    pub(super) caller: Caller,
+    pub(super) handle: Handle,
+    pub(super) hub: Hub,
+    pub(super) output: Output,
+    pub(super) clock: Clock,
+}
+
+impl Desk {
+    pub(super) async fn report(&self, what: Report) {
+        self.handle.report(RunnerEvent { task: self.task, attempt: self.attempt, what }).await;
+    }
+
+    async fn mail(&self) -> Result<Vec<Message>, Error> {
+        let polled = self.handle.call::<MailboxPoll>(self.caller.clone(), MailboxPollParams::default());
+        Ok(polled.await?.messages)
+    }
+
+    async fn notices(&self) -> Result<Vec<Notification>, Error> {
+        self.handle.notices_below(self.caller.conn, self.task).await
+    }
+
+    async fn came(&self) -> Result<Vec<Incoming>, Error> {
+        let mut came: Vec<Incoming> = self.mail().await?.iter().map(of_message).collect();
+        came.extend(self.notices().await?.iter().map(of_notice));
+        Ok(came)
+    }
+
+    async fn wait(&self) -> Result<bool, Error> {
+        let mailbox = self.handle.mailbox_address(&self.caller, None, None).await?;
+        let session = self.caller.session.clone().unwrap_or_default();
+        let mut watch = self.hub.watch([Key::Mailbox(mailbox), Key::Session(session)]);
+        let mut said = false;
+        let more = loop {
+            let (caller, task) = (self.caller.clone(), self.task);
+            match self.handle.ask(move |core, _| core.coming(&caller, task)).await? {
+                Coming::Here => break true,
+                Coming::Never => break false,
+                Coming::Later => {}
+            }
+            if !std::mem::replace(&mut said, true) {
+                self.report(Report::Waits(Some(on(WaitKind::Children)))).await;
+            }
+            watch.changed().await;
+        };
+        if said {
+            self.report(Report::Waits(None)).await;
+        }
+        Ok(more)
+    }
+
+    async fn take(&self, ids: Vec<String>) -> Result<(), Error> {
+        let messages: Vec<MessageId> =
+            ids.iter().filter_map(|id| number(id, MESSAGE)).map(MessageId).collect();
+        let notices: Vec<NotificationId> =
+            ids.iter().filter_map(|id| number(id, NOTICE)).map(NotificationId).collect();
+        if !messages.is_empty() {
+            let params = MailboxAckParams { ids: messages, ..MailboxAckParams::default() };
+            self.handle.call::<MailboxAck>(self.caller.clone(), params).await?;
+        }
+        if !notices.is_empty() {
+            self.handle.notices_taken(self.caller.conn, notices).await;
+        }
+        Ok(())
+    }
+}
+
+impl Host for Desk {
+    fn incoming(&self) -> BoxFuture<'_, Vec<Incoming>> {
+        let log = |error: &Error| tracing::warn!(%error, "an agent's mail could not be read");
+        async move { self.came().await.inspect_err(log).unwrap_or_default() }.boxed()
+    }
+
+    fn acknowledge(&self, ids: Vec<String>) -> BoxFuture<'_, ()> {
+        async move {
+            if let Err(error) = self.take(ids).await {
+                // It comes again, and is found in the transcript then.
+                tracing::warn!(%error, "an agent's mail could not be acknowledged");
+            }
+        }
+        .boxed()
+    }
+
+    fn more(&self) -> BoxFuture<'_, bool> {
+        async move { self.wait().await.unwrap_or(false) }.boxed()
+    }
+
+    fn progress(&self, progress: Progress) -> BoxFuture<'_, ()> {
+        let report = match progress {
+            Progress::Answered { usage, calls } => Report::Worked(Step::Answered {
+                input: usage.all_input(),
+                output: usage.output,
+                micro_usd: None,
+                calls,
+            }),
+            Progress::Tool { name, summary } => {
+                self.output.say(&format!("● {name}({summary})\n"));
+                Report::Worked(Step::Tool { name, summary })
+            }
+            Progress::ToolFailed => Report::Worked(Step::Failed),
+            Progress::Backoff { pause, why } => {
+                self.output.say(&format!("… {why}: again in {} s\n", pause.as_secs_f32().ceil()));
+                let pause = u64::try_from(pause.as_millis()).unwrap_or(Millis::MAX);
+                let until_at = Some(self.clock.now().saturating_add(pause));
+                Report::Waits(Some(WaitingOn { kind: WaitKind::Backoff, id: None, until_at }))
+            }
+            Progress::Resumed => Report::Waits(None),
+        };
+        self.report(report).boxed()
+    }
+
+    fn show(&self, text: &str) {
+        self.output.say(text);
+    }
+
+    fn ask(&self, _ask: Ask) -> BoxFuture<'_, Permission> {
+        ready(Permission::Allowed).boxed()
+    }
+}
+
+const fn on(kind: WaitKind) -> WaitingOn {
+    WaitingOn { kind, id: None, until_at: None }
+}
+
+fn number(id: &str, kind: &str) -> Option<u64> {
+    id.strip_prefix(kind)?.parse().ok()
+}
+
+/// A message as the model reads it: data from somebody who is named, and nothing that its text could forge.
+fn of_message(message: &Message) -> Incoming {
+    let text = format!("<message from=\"{}\">\n{}\n</message>", escape(&message.from), escape(&message.text));
+    Incoming { id: format!("{MESSAGE}{}", message.id.0), text }
+}
+
+fn of_notice(notice: &Notification) -> Incoming {
+    Incoming { id: format!("{NOTICE}{}", notice.id.0), text: notice.xml.clone() }
+}
+
+/// Text inside an element: it can neither close it nor open another.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// What an agent inside the daemon calls as: the number of its run stands for its connection.
+pub(super) fn caller(task: TaskId, conn: u64, session: ccagent_proto::SessionId, cwd: &str) -> Caller {
+    Caller {
+        who: ccagent_core::Who::Agent(task),
+        session: Some(session),
+        cwd: Some(cwd.to_owned()),
+        base: Arc::default(),
+        ..Caller::operator(conn)
+    }
+}

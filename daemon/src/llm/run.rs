@@ -1,0 +1,244 @@
+//! One run: from what the store says of the agent to how it ended.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use ccagent_core::RunnerEvent;
+use ccagent_core::effect::Start;
+use ccagent_core::input::{Finished, Report};
+use ccagent_core::record::Record;
+use ccagent_core::table::Stored;
+use ccagent_core::task::{Brief, Launch, Prompt};
+use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox};
+use ccagent_llm::message::Message;
+use ccagent_llm::provider::Provider;
+use ccagent_llm::provider::offline::Offline;
+use ccagent_llm::provider::retry::Patience;
+use ccagent_llm::tool::Context;
+use ccagent_llm::transcript::{self, Found, Header, Transcript};
+use ccagent_proto::task::TaskError;
+use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::desk::{self, Desk};
+use super::output::{Output, Writer, Written};
+use super::{Inner, failed};
+use crate::driver::{Clock, Handle};
+
+/// The file of the conversation, in the task's directory.
+const HISTORY: &str = "history.jsonl";
+/// Bytes of a tool's result at most.
+const RESULT_MOST: usize = 100_000;
+/// Characters of a final text that the notice and the task carry; all of it is in the output (SP-35).
+const TEXT_MOST: usize = 32_000;
+/// Tokens of an answer at most, where nothing else is said.
+const OUTPUT_MOST: u32 = 16_384;
+/// How often the same call may fail in a row (M148).
+const REPEATS_MOST: u32 = 5;
+/// Changed files that are named.
+const CHANGED_MOST: usize = 200;
+
+/// Runs an agent to its end.
+pub(super) async fn run(inner: Arc<Inner>, handle: Handle, start: Start, run: u64, halt: Halt) -> Finished {
+    let (output, writer) = match open(&start).await {
+        Ok(opened) => opened,
+        Err(why) => return failed("startFailed", why),
+    };
+    inner.has_output(start.task, run, &output);
+    let (task, attempt) = (start.task, start.attempt);
+    let told = {
+        let handle = handle.clone();
+        move |written: Written| {
+            let what = Report::Output { bytes: written.bytes, truncated: written.truncated };
+            let handle = handle.clone();
+            async move { handle.report(RunnerEvent { task, attempt, what }).await }.boxed()
+        }
+    };
+    let working = async {
+        let worked = work(&inner, &handle, &start, run, halt, &output).await;
+        output.end();
+        worked
+    };
+    // Both are here: whatever drops this future leaves neither behind.
+    let (worked, ()) = tokio::join!(working, writer.run(told));
+    let mut finished = worked.unwrap_or_else(|why| failed("startFailed", why));
+    let written = output.written();
+    (finished.output_bytes, finished.output_truncated) = (written.bytes, written.truncated);
+    finished
+}
+
+async fn open(start: &Start) -> Result<(Output, Writer), String> {
+    let directory = PathBuf::from(&start.directory);
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|error| format!("the directory {} could not be made: {error}", directory.display()))?;
+    let opened = Output::open(&directory, start.budget.output).await;
+    opened.map_err(|error| format!("its output file can't be used: {error}"))
+}
+
+async fn work(
+    inner: &Arc<Inner>,
+    handle: &Handle,
+    start: &Start,
+    run: u64,
+    halt: Halt,
+    output: &Output,
+) -> Result<Finished, String> {
+    let launch = launch(inner, start).await?;
+    let brief = launch.brief.clone().ok_or("what it is was not stored")?;
+    let env = environment(inner, start, &launch);
+    let desk = Arc::new(Desk {
+        task: start.task,
+        attempt: start.attempt,
+        caller: desk::caller(start.task, run, start.session.clone(), &launch.cwd),
+        handle: handle.clone(),
+        hub: inner.hub.clone(),
+        output: output.clone(),
+        clock: Clock::start(),
+    });
+    begin(&desk).await?;
+    let provider = provider(&brief, Path::new(&launch.cwd)).await?;
+    let Found { transcript, mut messages, mut seen, .. } = conversation(start, &brief).await?;
+    let id = format!("prompt:{}", start.attempt);
+    if let Some(text) =
+        prompt(inner, start, &launch, messages.is_empty()).await?.filter(|_| !seen.contains(&id))
+    {
+        let message = Message::user(text);
+        transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
+        messages.push(message);
+        seen.insert(id);
+    }
+    let context = Context {
+        cwd: Mutex::new(launch.cwd.clone().into()),
+        env,
+        temp: Path::new(&start.directory).join("tmp"),
+        stop: CancellationToken::new(),
+        most: RESULT_MOST,
+        host: desk.clone(),
+    };
+    let agent = Agent {
+        host: desk,
+        provider,
+        model: brief.model.clone(),
+        system: brief.system.clone(),
+        toolbox: Toolbox::new(Vec::new()),
+        context: Arc::new(context),
+        transcript,
+        messages,
+        seen,
+        limits: Limits {
+            turns: brief.max_turns,
+            calls: None,
+            tokens: brief.max_tokens,
+            repeats: Some(REPEATS_MOST),
+        },
+        reminder: brief.reminder.clone(),
+        max_output: OUTPUT_MOST,
+        effort: brief.effort.clone(),
+        patience: Patience::default(),
+        halt,
+    };
+    Ok(finished(agent.run().await))
+}
+
+/// Says that it begins, and waits until that is stored: from here on a crash interrupts it.
+async fn begin(desk: &Desk) -> Result<(), String> {
+    desk.report(Report::Began).await;
+    desk.handle.ask(|_, _| ()).await.map_err(|error| error.to_string())
+}
+
+/// The environment of its tools' programs, and what its provider finds its key in.
+fn environment(inner: &Inner, start: &Start, launch: &Launch) -> BTreeMap<String, String> {
+    let mut env = launch.base.clone();
+    env.extend(inner.vault.get(&start.vaults));
+    env.insert("CCAGENT_TASK_ID".to_owned(), start.task.to_string());
+    env.insert("CCAGENT_SOCKET".to_owned(), inner.settings.socket.display().to_string());
+    env.insert("CCAGENT_TOKEN".to_owned(), start.token.clone());
+    env
+}
+
+/// Who answers.
+async fn provider(brief: &Brief, cwd: &Path) -> Result<Arc<dyn Provider>, String> {
+    let Some(rest) = brief.model.strip_prefix("offline") else {
+        return Err(format!("there is no provider of the model {:?}", brief.model));
+    };
+    let Some(file) = rest.strip_prefix(':') else { return Ok(Arc::new(Offline::of_prompt())) };
+    let path = cwd.join(file);
+    let text = tokio::fs::read_to_string(&path).await;
+    let text =
+        text.map_err(|error| format!("the offline script {} can't be read: {error}", path.display()))?;
+    let offline = Offline::of_script(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(Arc::new(offline))
+}
+
+/// The conversation that an earlier run left, or a new one.
+async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
+    let path = Path::new(&start.directory).join(HISTORY);
+    if let Some(found) = Transcript::open(&path).await.map_err(said)? {
+        return Ok(found);
+    }
+    let header = Header {
+        version: transcript::VERSION,
+        at: transcript::now_ms(),
+        model: brief.model.clone(),
+        system: brief.system.clone(),
+        tools: brief.tools.clone(),
+    };
+    let transcript = Transcript::create(&path, header.clone()).await.map_err(said)?;
+    Ok(Found { transcript, header, messages: Vec::new(), seen: HashSet::new() })
+}
+
+/// What this run is given to do: the first work in a new conversation, else what its resume brought (H108).
+async fn prompt(inner: &Inner, start: &Start, launch: &Launch, new: bool) -> Result<Option<String>, String> {
+    if new {
+        return Ok(launch.prompt.clone());
+    }
+    match record(inner, Prompt::KIND, start).await? {
+        Some(Record::Prompt(prompt)) if prompt.attempt == start.attempt => Ok(Some(prompt.text)),
+        _ => Ok(None),
+    }
+}
+
+async fn launch(inner: &Inner, start: &Start) -> Result<Launch, String> {
+    match record(inner, Launch::KIND, start).await? {
+        Some(Record::Launch(launch)) => Ok(launch),
+        _ => Err("what to start was not stored".to_owned()),
+    }
+}
+
+async fn record(inner: &Inner, kind: &'static str, start: &Start) -> Result<Option<Record>, String> {
+    let (store, id) = (inner.store.clone(), start.task.to_string());
+    let read = tokio::task::spawn_blocking(move || store.get(kind, &id)).await;
+    let text = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    text.map(|text| Record::decode(kind, &text)).transpose().map_err(|error| error.to_string())
+}
+
+fn finished(ended: Ended) -> Finished {
+    let error = match ended.finish {
+        Finish::Completed | Finish::Halted => None,
+        Finish::Failed(problem) => {
+            Some(TaskError { kind: problem.kind.to_owned(), cause: None, message: problem.message })
+        }
+    };
+    let text = ended.text.map(|mut text| {
+        if let Some((at, _)) = text.char_indices().nth(TEXT_MOST) {
+            text.truncate(at);
+            text.push_str("\n[cut here: the whole of it is in the output file]");
+        }
+        text.into()
+    });
+    let changed = ended.changed.iter().take(CHANGED_MOST).map(|path| path.display().to_string()).collect();
+    Finished { error, text, changed, ..Finished::default() }
+}
+
+/// An error with its causes, as a sentence.
+fn said(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
