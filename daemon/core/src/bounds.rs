@@ -172,7 +172,11 @@ fn session(p: &SessionOpenParams) -> Result<(), Error> {
     p.env.as_ref().map_or(Ok(()), env)
 }
 
-fn spawn(p: &AgentSpawnParams) -> Result<(), Error> {
+/// Refuses a spawn that brings more than can be kept.
+///
+/// # Errors
+/// `invalidParams` with the place and the bound.
+pub fn spawn(p: &AgentSpawnParams) -> Result<(), Error> {
     texts(&[
         ("prompt", p.prompt.as_deref(), PROMPT_MOST),
         ("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST),

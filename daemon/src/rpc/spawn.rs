@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use ccagent_core::Caller;
+use ccagent_core::{Caller, bounds};
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::method::{AgentSpawn, TaskBackground, TaskForeground, TaskResume, TaskStop};
 use ccagent_proto::task::{
@@ -49,6 +49,7 @@ pub(crate) async fn spawn(
 /// Works out what the agent is that a spawn makes inside the daemon; a program, and one that is taken up again, need
 /// nothing of it.
 fn brief(caller: &mut Caller, params: &AgentSpawnParams) -> Result<(), Error> {
+    bounds::spawn(params)?;
     let inside = params.command.is_none() && params.resume_agent_id.is_none() && params.prompt.is_some();
     if inside {
         let cwd = params.cwd.clone().or_else(|| caller.cwd.clone()).unwrap_or_default();
