@@ -1,5 +1,14 @@
 //! Tools: what a model may call, and what a call gives.
 
+mod change;
+mod edit;
+pub mod files;
+#[cfg(test)]
+mod lab;
+mod path;
+mod read;
+mod write;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +21,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
+
+pub use edit::Edit;
+pub use files::Files;
+pub use read::Read;
+pub use write::Write;
 
 /// What a model is told of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +124,10 @@ pub struct Context {
     pub stop: CancellationToken,
     /// Bytes of a result at most; what is more is cut, and the result says so.
     pub most: usize,
+    /// The files that the agent has seen.
+    pub files: Files,
+    /// The program that ends what shell commands leave.
+    pub shim: PathBuf,
     /// The rest of the daemon.
     pub host: Arc<dyn Host>,
 }
@@ -118,11 +136,6 @@ impl Context {
     /// Where relative paths begin.
     pub fn cwd(&self) -> PathBuf {
         self.cwd.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// A path as a tool got it, made absolute.
-    pub fn path(&self, given: &str) -> PathBuf {
-        self.cwd().join(given)
     }
 }
 
@@ -155,6 +168,21 @@ pub fn read<T: DeserializeOwned>(input: Value) -> Result<T, Outcome> {
             format!("bad input at {place}: {inner}")
         })
     })
+}
+
+/// What a call gives, whichever way it went.
+fn settle(result: Result<Outcome, Outcome>) -> Outcome {
+    result.unwrap_or_else(|failed| failed)
+}
+
+/// A text in a call's input, for the eye.
+fn field(input: &Value, name: &str) -> String {
+    input[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// All tools that need nothing but the agent's own context, in the order in which they are offered.
+pub fn builtin() -> Vec<Arc<dyn Tool>> {
+    vec![Arc::new(Read), Arc::new(Write), Arc::new(Edit)]
 }
 
 /// Cuts a text to a number of bytes, at a character's border; says how much is missing.

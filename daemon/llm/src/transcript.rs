@@ -209,7 +209,7 @@ fn wrap(path: &Path) -> impl Fn(io::Error) -> TranscriptError + use<> {
 }
 
 /// Runs what blocks on a thread for that.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -148,6 +148,8 @@ impl Lab {
                 temp: self.dir.path().to_owned(),
                 stop: CancellationToken::new(),
                 most: 1000,
+                files: crate::tool::Files::default(),
+                shim: PathBuf::new(),
                 host: self.host.clone(),
             }),
             transcript,
