@@ -3,10 +3,13 @@
 mod change;
 mod edit;
 pub mod files;
+mod glob;
+mod grep;
 #[cfg(test)]
 mod lab;
 mod path;
 mod read;
+mod walk;
 mod write;
 
 use std::collections::BTreeMap;
@@ -24,6 +27,8 @@ use crate::host::Host;
 
 pub use edit::Edit;
 pub use files::Files;
+pub use glob::Glob;
+pub use grep::Grep;
 pub use read::Read;
 pub use write::Write;
 
@@ -182,7 +187,7 @@ fn field(input: &Value, name: &str) -> String {
 
 /// All tools that need nothing but the agent's own context, in the order in which they are offered.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(Read), Arc::new(Write), Arc::new(Edit)]
+    vec![Arc::new(Read), Arc::new(Write), Arc::new(Edit), Arc::new(Glob), Arc::new(Grep)]
 }
 
 /// Cuts a text to a number of bytes, at a character's border; says how much is missing.

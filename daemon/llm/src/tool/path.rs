@@ -43,8 +43,16 @@ impl Context {
 /// # Errors
 /// A failed outcome that says what stands there instead.
 pub(super) fn open(path: &Path) -> Result<File, Outcome> {
+    regular(path, &std::fs::metadata(path).map_err(|error| unreadable(path, &error))?)?;
+    open_file(path)
+}
+
+/// Opens what was a regular file a moment ago.
+///
+/// # Errors
+/// A failed outcome that says what stands there now.
+pub(super) fn open_file(path: &Path) -> Result<File, Outcome> {
     let failed = |error: io::Error| unreadable(path, &error);
-    regular(path, &std::fs::metadata(path).map_err(failed)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File =
         rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?.into();
@@ -53,7 +61,7 @@ pub(super) fn open(path: &Path) -> Result<File, Outcome> {
 }
 
 /// Refuses what is no regular file.
-fn regular(path: &Path, metadata: &Metadata) -> Result<(), Outcome> {
+pub(super) fn regular(path: &Path, metadata: &Metadata) -> Result<(), Outcome> {
     let kind = metadata.file_type();
     if kind.is_file() {
         return Ok(());
