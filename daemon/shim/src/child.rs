@@ -6,6 +6,7 @@ use std::{
     fs::File,
     io::{self, Write},
     os::fd::OwnedFd,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -13,7 +14,7 @@ use ccagent_shim::{
     files,
     index::Stream,
     tree::{self, Process},
-    wire::{StartErrorKind, StartFailure, StartSpec, StdinKind},
+    wire::{StartErrorKind, StartFailure, StartSpec, Stderr, StdinKind, TetherSpec},
 };
 use nix::sys::signal::SigSet;
 use rustix::{
@@ -73,7 +74,7 @@ pub(crate) fn start(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Started
     let mut command = command(spec, cgroup)?;
     let [stdin, stdout, stderr] = streams.stdio;
     command.stdin(stdin).stdout(stdout).stderr(stderr);
-    let child = spawn_in(spec, &mut command)?;
+    let child = spawn_in(&spec.cwd, &mut command)?;
     let Streams { sources, stdin, terminal, .. } = streams;
     match leader(child) {
         Ok(leader) => Ok(Started { leader, sources, stdin, terminal }),
@@ -86,6 +87,25 @@ pub(crate) fn start(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Started
     }
 }
 
+/// Starts a program with our own stdin and stdout; when this returns, exec has succeeded.
+pub(crate) fn tether(spec: &TetherSpec) -> Result<Process, StartFailure> {
+    let mut command = program(&spec.argv)?;
+    command.env_clear().envs(&spec.env).stdin(Stdio::inherit()).stdout(Stdio::inherit());
+    command.stderr(match spec.stderr {
+        Stderr::Null => Stdio::null(),
+        Stderr::Stdout => {
+            rustix::stdio::stdout().try_clone_to_owned().map_err(|error| other("stderr", &error))?.into()
+        }
+    });
+    let limits = [
+        (Resource::As, None),
+        (Resource::Nofile, spec.open_files.map(|count| limit(Resource::Nofile, count, Hard::Kept))),
+    ];
+    raw::before_exec(&mut command, move || set_up(None, false, limits));
+    let child = spawn_in(&spec.cwd, &mut command)?;
+    leader(child).inspect_err(|_| abandon(child, None))
+}
+
 /// What a program that runs is known by.
 fn leader(child: Pid) -> Result<Process, StartFailure> {
     // Only now: a program that runs must not be lost sight of.
@@ -95,8 +115,8 @@ fn leader(child: Pid) -> Result<Process, StartFailure> {
 }
 
 /// Starts it from within its directory: so a missing directory and a missing program are told apart.
-fn spawn_in(spec: &StartSpec, command: &mut Command) -> Result<Pid, StartFailure> {
-    rustix::process::chdir(&spec.cwd)
+fn spawn_in(cwd: &Path, command: &mut Command) -> Result<Pid, StartFailure> {
+    rustix::process::chdir(cwd)
         .map_err(|error| failure(StartErrorKind::CwdMissing, "working directory", &error.into()))?;
     // The handle is not kept: the loop reaps all children alike.
     command.spawn().map(|child| Pid::from_child(&child)).map_err(|error| exec_failure(&error))
@@ -121,11 +141,8 @@ fn exec_failure(error: &io::Error) -> StartFailure {
 }
 
 fn command(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Command, StartFailure> {
-    let Some((program, arguments)) = spec.argv.split_first() else {
-        return Err(other("argv", &io::ErrorKind::InvalidInput.into()));
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(&spec.env);
+    let mut command = program(&spec.argv)?;
+    command.env_clear().envs(&spec.env);
     // By these the daemon finds the tree of a shim that was killed. The token itself stays with us: who has it may
     // take the daemon's place on the control socket.
     command.env(tree::TASK_ID, &spec.task_id).env(tree::MARK, files::token_hash(&spec.token));
@@ -136,6 +153,15 @@ fn command(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Command, StartFa
         (Resource::Nofile, spec.open_files.map(|count| limit(Resource::Nofile, count, Hard::Kept))),
     ];
     raw::before_exec(&mut command, move || set_up(procs.as_ref(), controlling, limits));
+    Ok(command)
+}
+
+fn program(argv: &[String]) -> Result<Command, StartFailure> {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(other("argv", &io::ErrorKind::InvalidInput.into()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
     Ok(command)
 }
 

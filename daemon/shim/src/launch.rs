@@ -111,7 +111,7 @@ fn leave_failure(attempt: &Attempt, failure: &StartFailure, output_bytes: u64) {
 }
 
 /// Blocked in `main`, so that none is lost between there and here.
-fn signals() -> nix::Result<SignalFd> {
+pub(crate) fn signals() -> nix::Result<SignalFd> {
     let mut set = SigSet::empty();
     set.add(Signal::SIGCHLD);
     set.add(Signal::SIGTERM);

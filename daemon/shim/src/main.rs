@@ -6,18 +6,20 @@
 //! ```
 //!
 //! It outlives the daemon on purpose, so it must not need it: whatever the daemon could have missed is in the
-//! attempt's directory. Policy is deliberately not here: it neither restarts, nor times out, nor judges an exit code.
+//! attempt's directory. `ccagent-shim tether` is the opposite, for what must not outlive it. Policy is deliberately not here: it neither restarts, nor times out, nor judges an exit code.
 
 mod attempt;
 mod cgroup;
 mod child;
 mod control;
+mod family;
 mod launch;
 mod raw;
 mod sink;
 mod stdin;
 mod stop;
 mod supervisor;
+mod tether;
 
 use std::{
     fs::OpenOptions,
@@ -32,6 +34,9 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 fn main() -> ExitCode {
     raw::close_inherited_descriptors();
     raw::default_dispositions();
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == "tether") {
+        return tether::run();
+    }
     match isolate().and_then(|()| read_spec()).and_then(|spec| launch::launch(&spec)) {
         Ok(supervisor) => {
             say(&supervisor.started());

@@ -20,14 +20,13 @@ use ccagent_shim::{
     files,
     index::Stream,
     timeline::now_ms,
-    tree::{Process, children, descendants},
+    tree::Process,
     wire::{ExitRecord, LeaderEnd, ShimLine, StartReply, State},
 };
 use nix::sys::{signal::Signal, signalfd::SignalFd};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{WaitOptions, WaitStatus, wait},
 };
 
 use crate::{
@@ -35,6 +34,7 @@ use crate::{
     cgroup::{Cgroup, Population},
     child::Terminal,
     control::{Control, Seat},
+    family::{Family, living},
     launch::Parts,
     sink::{Sink, Source, Taken},
     stdin::Stdin,
@@ -49,9 +49,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const CGROUP_AGAIN: Duration = Duration::from_secs(1);
 /// Most bytes read of one stream after the tree is gone: what a pipe can hold.
 const LAST_WORDS: u64 = 1 << 20;
-
-/// How a leader ended that a tracer keeps: nobody else can say it.
-const KILLED: LeaderEnd = LeaderEnd { code: None, signal: Some(Signal::SIGKILL as i32) };
 
 /// What a wait can be woken by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +66,7 @@ enum Wake {
 pub(crate) struct Supervisor {
     attempt: Attempt,
     shim: Process,
-    leader: Process,
-    leader_end: Option<LeaderEnd>,
+    family: Family,
     sources: Vec<Source>,
     sink: Sink,
     stdin: Stdin,
@@ -79,7 +75,6 @@ pub(crate) struct Supervisor {
     signals: SignalFd,
     cgroup: Option<Cgroup>,
     stop: Stop,
-    childless: bool,
     population: Population,
 }
 
@@ -90,8 +85,7 @@ impl Supervisor {
         Self {
             attempt,
             shim,
-            leader: parts.started.leader,
-            leader_end: None,
+            family: Family::new(parts.started.leader),
             sources: parts.started.sources,
             sink: parts.sink,
             stdin: parts.started.stdin,
@@ -100,7 +94,6 @@ impl Supervisor {
             signals: parts.signals,
             cgroup: parts.cgroup,
             stop,
-            childless: false,
             population: Population::Unknown,
         }
     }
@@ -110,8 +103,8 @@ impl Supervisor {
         StartReply::Started {
             shim_pid: self.shim.pid,
             shim_start: self.shim.start_time,
-            pid: self.leader.pid,
-            start_time: self.leader.start_time,
+            pid: self.family.leader().pid,
+            start_time: self.family.leader().start_time,
         }
     }
 
@@ -122,19 +115,18 @@ impl Supervisor {
             for wake in self.wait_for_next()? {
                 self.handle(wake);
             }
-            if self.stop.on_time(Instant::now(), self.cgroup.as_ref()) && is_all_held(self.shim.pid) {
-                self.childless = true;
-                self.leader_end.get_or_insert(KILLED);
+            if self.stop.on_time(Instant::now(), self.cgroup.as_ref()) {
+                self.family.pass_over_held();
             }
         }
         self.finish()
     }
 
     fn is_over(&mut self) -> bool {
-        if self.childless {
+        if self.family.is_childless() {
             self.population = self.cgroup.as_ref().map_or(Population::None, Cgroup::population);
         }
-        self.childless && self.population == Population::None
+        self.family.is_childless() && self.population == Population::None
     }
 
     fn wait_for_next(&self) -> io::Result<Vec<Wake>> {
@@ -157,7 +149,7 @@ impl Supervisor {
     fn patience(&self) -> Option<Duration> {
         let left = self.stop.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // As it was last read: one more reading here would use up the change that the wait is for.
-        let unknown = self.childless && self.population == Population::Unknown;
+        let unknown = self.family.is_childless() && self.population == Population::Unknown;
         let again = unknown.then_some(CGROUP_AGAIN);
         left.into_iter().chain(again).min()
     }
@@ -179,7 +171,7 @@ impl Supervisor {
         if let Some(fd) = self.stdin.waiting() {
             interests.push((Wake::StdinRoom, fd, PollFlags::OUT));
         }
-        if let Some(cgroup) = self.cgroup.as_ref().filter(|_| self.childless) {
+        if let Some(cgroup) = self.cgroup.as_ref().filter(|_| self.family.is_childless()) {
             interests.push((Wake::CgroupChange, cgroup.changes(), PollFlags::PRI));
         }
         interests
@@ -224,49 +216,27 @@ impl Supervisor {
         self.reap();
     }
 
-    /// Reaps whoever ended, ours or adopted; "no child left" is the kernel's word that the tree is empty.
+    /// Reaps whoever ended; "no child left" is the kernel's word that the tree is empty.
     fn reap(&mut self) {
-        let leader_ran = self.leader_end.is_none();
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                // Once: the number of a reaped leader may come back as another process of the tree.
-                Ok(Some((pid, status)))
-                    if self.leader_end.is_none() && pid.as_raw_nonzero().get() == self.leader.pid =>
-                {
-                    self.leader_end = end_of(status);
-                }
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => {
-                    self.childless = false;
-                    break;
-                }
-                Err(_) => {
-                    self.childless = true;
-                    break;
-                }
-            }
-        }
+        let leader_ended = self.family.reap();
         if self.is_over() {
             return;
         }
         self.stop.on_death(self.cgroup.as_ref());
-        if let Some(LeaderEnd { code, signal }) = self.leader_end.filter(|_| leader_ran) {
-            self.control.send(&ShimLine::LeaderExited { code, signal, remaining: self.living() });
+        if let Some(LeaderEnd { code, signal }) = leader_ended {
+            let remaining = living();
+            self.control.send(&ShimLine::LeaderExited { code, signal, remaining });
         }
-    }
-
-    fn living(&self) -> usize {
-        descendants(self.shim.pid).map_or(0, |all| all.len())
     }
 
     fn state(&self) -> State {
         let output = self.sink.state();
         State {
-            leader_exited: self.leader_end,
+            leader_exited: self.family.leader_end(),
             output_bytes: output.bytes,
             output_truncated: output.truncated,
             output_error: output.error,
-            descendants: self.living(),
+            descendants: living(),
             stdin_seq: self.stdin.last_seq(),
             stdin_waiting: self.stdin.waiting_seq(),
             answers_resize: true,
@@ -297,8 +267,8 @@ impl Supervisor {
         let output = self.sink.state();
         ExitRecord {
             version: files::VERSION,
-            code: self.leader_end.and_then(|end| end.code),
-            signal: self.leader_end.and_then(|end| end.signal),
+            code: self.family.leader_end().and_then(|end| end.code),
+            signal: self.family.leader_end().and_then(|end| end.signal),
             start_failed: None,
             ended_at: now_ms(),
             output_bytes: output.bytes,
@@ -309,18 +279,4 @@ impl Supervisor {
             oom: self.cgroup.as_ref().is_some_and(Cgroup::had_oom),
         }
     }
-}
-
-/// Whether all that is left of a tree has ended, and is kept from being collected: a tracer may do that for as long as
-/// it likes. Who lives at the end of a reading hangs at a child that was not seen to have ended, so the next one shows
-/// it.
-fn is_all_held(shim: i32) -> bool {
-    let read = || children(shim).unwrap_or_default();
-    let first = read();
-    !first.is_empty() && first.iter().all(|child| child.ended) && read() == first
-}
-
-fn end_of(status: WaitStatus) -> Option<LeaderEnd> {
-    let end = LeaderEnd { code: status.exit_status(), signal: status.terminating_signal() };
-    (end.code.is_some() || end.signal.is_some()).then_some(end)
 }

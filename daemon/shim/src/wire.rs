@@ -1,15 +1,18 @@
 //! What daemon and shim say to each other: one JSON object a line, in both directions.
 //!
 //! A [`StartSpec`] and its [`StartReply`] pass once over the shim's stdin and stdout, [`DaemonLine`] and [`ShimLine`] over
-//! the attempt's `control` socket for as long as the shim lives. The token in a hello keeps strangers out; peer uid is checked below it.
+//! the attempt's `control` socket for as long as the shim lives. The token in a hello keeps strangers out; peer uid is checked below it. A tether has one socket for all:
+//! a [`TetherSpec`], then [`TetherRequest`] and [`TetherLine`].
 
 mod control;
 mod exit;
 mod start;
+mod tether;
 
 pub use control::{DaemonLine, OutputState, ResizeError, ShimLine, State, StdinError};
 pub use exit::{ExitRecord, LeaderEnd, StartFailure};
 pub use start::{StartErrorKind, StartReply, StartSpec, StdinKind};
+pub use tether::{Stderr, TetherLine, TetherRequest, TetherSpec};
 
 use serde::{Serialize, de::DeserializeOwned};
 
