@@ -14,6 +14,11 @@ pub fn client() -> PathBuf {
     directory().join("ccagentctl")
 }
 
+/// The supervisor of one process.
+pub fn shim() -> PathBuf {
+    directory().join("ccagent-shim")
+}
+
 /// `target/<profile>`, with the three programs in it.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();

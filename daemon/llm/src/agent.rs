@@ -134,6 +134,7 @@ impl Agent {
         };
         // What still runs of its tools ends with it.
         self.context.stop.cancel();
+        self.context.left.end().await;
         ended::of(&self.messages, counts, leave)
     }
 

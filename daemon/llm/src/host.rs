@@ -1,7 +1,9 @@
 //! What an agent needs of the rest of the daemon.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::message::Usage;
@@ -55,6 +57,17 @@ pub enum Permission {
     Denied(String),
 }
 
+/// A command that is to go on as a task of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Background {
+    /// The command, for a shell.
+    pub command: String,
+    /// What it does, in a few words.
+    pub description: Option<String>,
+    /// Where it begins.
+    pub cwd: PathBuf,
+}
+
 /// The rest of the daemon, as one agent sees it.
 pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// What came for the agent since it last asked, oldest first. It is handed out again unless it is acknowledged.
@@ -75,4 +88,10 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
 
     /// Asks for permission for what no rule allows and no rule denies.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission>;
+
+    /// Runs a command as a task of its own, in the agent's environment; gives the task's id, or what the model is told
+    /// where that can't be.
+    fn background(&self, _command: Background) -> BoxFuture<'_, Result<String, String>> {
+        async { Err("Nothing can run in the background here.".to_owned()) }.boxed()
+    }
 }

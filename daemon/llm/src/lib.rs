@@ -14,6 +14,7 @@ pub mod agent;
 pub mod host;
 pub mod message;
 pub mod provider;
+pub mod tether;
 pub mod tool;
 pub mod transcript;
 

@@ -1,5 +1,6 @@
 //! Tools: what a model may call, and what a call gives.
 
+mod bash;
 mod change;
 mod edit;
 pub mod files;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
 
+pub use bash::{Bash, Left};
 pub use edit::Edit;
 pub use files::Files;
 pub use glob::Glob;
@@ -131,8 +133,10 @@ pub struct Context {
     pub most: usize,
     /// The files that the agent has seen.
     pub files: Files,
-    /// The program that ends what shell commands leave.
+    /// The shim, under which programs run.
     pub shim: PathBuf,
+    /// What shell commands left running.
+    pub left: Left,
     /// The rest of the daemon.
     pub host: Arc<dyn Host>,
 }
@@ -187,7 +191,7 @@ fn field(input: &Value, name: &str) -> String {
 
 /// All tools that need nothing but the agent's own context, in the order in which they are offered.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(Read), Arc::new(Write), Arc::new(Edit), Arc::new(Glob), Arc::new(Grep)]
+    vec![Arc::new(Read), Arc::new(Write), Arc::new(Edit), Arc::new(Glob), Arc::new(Grep), Arc::new(Bash)]
 }
 
 /// Cuts a text to a number of bytes, at a character's border; says how much is missing.

@@ -150,6 +150,7 @@ impl Lab {
                 most: 1000,
                 files: crate::tool::Files::default(),
                 shim: PathBuf::new(),
+                left: crate::tool::Left::default(),
                 host: self.host.clone(),
             }),
             transcript,

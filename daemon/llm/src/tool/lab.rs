@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Context, Files, Outcome, Tool};
+use super::{Ask, Context, Files, Left, Outcome, Tool};
 use crate::host::{Host, Incoming, Permission, Progress};
 
 #[derive(Debug)]
@@ -49,6 +49,7 @@ pub(super) fn context(dir: &Path) -> Context {
         most: 10_000,
         files: Files::default(),
         shim: PathBuf::new(),
+        left: Left::default(),
         host: Arc::new(Nobody),
     }
 }

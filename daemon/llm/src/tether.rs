@@ -1,0 +1,187 @@
+//! Programs of an agent inside the daemon: they and their trees live no longer than a value here.
+//!
+//! Each runs under `ccagent-shim tether`, which ends its tree when our end of a socket closes: by a drop, and by the
+//! kernel where the daemon is killed. Deliberately not here: output and its bounds. Whoever starts a program gives it
+//! its streams.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ccagent_shim::wire::{self, LeaderEnd, StartErrorKind, TetherLine, TetherRequest, TetherSpec};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+
+/// Shims of ours that run. A daemon that ends what it does not know among its children has to know these.
+static SHIMS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// The process ids of all shims that hold a tether, taken from before anybody can see them.
+pub fn shims() -> BTreeSet<u32> {
+    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Why a program does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum TetherError {
+    /// The shim could not be started or spoken to.
+    #[error("the shim can't be used: {0}")]
+    Shim(#[from] io::Error),
+    /// The program could not be started.
+    #[error("{message}")]
+    Start {
+        /// What was in the way.
+        kind: StartErrorKind,
+        /// The same for people.
+        message: String,
+    },
+}
+
+/// A program's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderEnded {
+    /// How.
+    pub end: LeaderEnd,
+    /// How many processes of its tree go on.
+    pub remaining: usize,
+}
+
+/// A program that runs. Dropping it ends its whole tree.
+#[derive(Debug)]
+pub struct Tether {
+    control: BufReader<UnixStream>,
+    pid: i32,
+    leader: Option<LeaderEnded>,
+    over: bool,
+    /// Last, so that it is let go of after the socket; tokio collects it when it has ended.
+    shim: Shim,
+}
+
+/// A shim that is known for as long as it may live.
+#[derive(Debug)]
+struct Shim {
+    child: Option<Child>,
+}
+
+impl Shim {
+    fn spawn(program: &Path, control: OwnedFd, stdin: Stdio, stdout: Stdio) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.arg("tether").env_clear().stdin(stdin).stdout(stdout).stderr(control);
+        // Known before anybody who lists our children asks.
+        let mut shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let child = command.spawn()?;
+        shims.extend(child.id());
+        Ok(Self { child: Some(child) })
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let Some(pid) = child.id() else { return };
+        let forget = move || SHIMS.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+        // It may have a tree to end yet, and is ours until then.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                child.wait().await.ok();
+                forget();
+            })),
+            Err(_) => drop(forget()),
+        }
+    }
+}
+
+impl Tether {
+    /// Starts a program with these streams.
+    ///
+    /// # Errors
+    /// Why it does not run.
+    pub async fn start(
+        shim: &Path,
+        spec: &TetherSpec,
+        stdin: Stdio,
+        stdout: Stdio,
+    ) -> Result<Self, TetherError> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let shim = Shim::spawn(shim, theirs.into(), stdin, stdout)?;
+        let mut control = BufReader::new(UnixStream::from_std(ours)?);
+        let line = wire::encode(spec).map_err(io::Error::from)?;
+        control.get_mut().write_all(&line).await?;
+        let mut tether = Self { control, pid: 0, leader: None, over: false, shim };
+        match tether.next().await? {
+            TetherLine::Started { pid } => {
+                tether.pid = pid;
+                Ok(tether)
+            }
+            TetherLine::Failed { kind, message } => Err(TetherError::Start { kind, message }),
+            TetherLine::Leader { .. } | TetherLine::Empty {} => {
+                Err(io::Error::from(io::ErrorKind::InvalidData).into())
+            }
+        }
+    }
+
+    /// The program's process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Waits until the program has ended, whatever of its tree goes on. May be dropped and called again.
+    ///
+    /// # Errors
+    /// The shim was killed, and nobody can say how the program ended.
+    pub async fn leader(&mut self) -> io::Result<LeaderEnded> {
+        loop {
+            if let Some(leader) = self.leader {
+                return Ok(leader);
+            }
+            self.advance().await?;
+        }
+    }
+
+    /// Waits until nothing of the tree is left. May be dropped and called again.
+    pub async fn empty(&mut self) {
+        while !self.over {
+            // Without a shim there is nothing to wait for.
+            self.over |= self.advance().await.is_err();
+        }
+        if let Some(child) = &mut self.shim.child {
+            child.wait().await.ok();
+        }
+    }
+
+    /// Asks the tree to end, kills what is left of it after a grace, and returns when nothing is.
+    pub async fn stop(&mut self, grace: Duration) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        if let Ok(line) = wire::encode(&TetherRequest::Stop { grace_ms }) {
+            // A shim that is gone by now is not to be told.
+            self.control.get_mut().write_all(&line).await.ok();
+        }
+        self.empty().await;
+    }
+
+    async fn advance(&mut self) -> io::Result<()> {
+        match self.next().await? {
+            TetherLine::Leader { code, signal, remaining } => {
+                self.leader = Some(LeaderEnded { end: LeaderEnd { code, signal }, remaining });
+            }
+            TetherLine::Empty {} => self.over = true,
+            TetherLine::Started { .. } | TetherLine::Failed { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> io::Result<TetherLine> {
+        // All that it says fits the socket's buffer, so a line that began is there whole.
+        let mut line = Vec::new();
+        self.control.read_until(b'\n', &mut line).await?;
+        if line.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the shim has ended"));
+        }
+        wire::decode(&line).map_err(Into::into)
+    }
+}

@@ -1,0 +1,144 @@
+//! Commands in real shells under the real shim.
+
+use super::*;
+use crate::tool::lab::{self, call};
+use ccagent_shim::files::{Liveness, same_process};
+use ccagent_shim::tree::{self, Process};
+use serde_json::json;
+
+fn context(dir: &Path) -> Context {
+    let mut context = lab::context(dir);
+    context.shim = ccagent_tests::programs::shim();
+    context.env.insert("PATH".into(), "/usr/bin:/bin".into());
+    context
+}
+
+async fn bash(context: &Context, command: &str) -> Outcome {
+    call(&Bash, context, json!({ "command": command })).await
+}
+
+/// A process whose id stands at the beginning of a text.
+fn printed(text: &str) -> Process {
+    let pid = text.lines().next().unwrap().trim().parse().unwrap();
+    tree::stat::read(pid).unwrap().unwrap().process()
+}
+
+fn is_gone(process: Process) -> bool {
+    same_process(process.pid, process.start_time) == Liveness::Gone
+}
+
+/// TP-05: both streams in their order, the exit code, and no input.
+#[tokio::test]
+async fn a_command_gives_its_output_and_its_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let said = bash(&context, "echo one; echo two >&2; cat; echo three; exit 3").await;
+    assert_eq!(said, Outcome::error("one\ntwo\nthree\n[Exit code 3]"));
+    assert_eq!(bash(&context, "true").await, Outcome::ok("[no output]"));
+    assert_eq!(bash(&context, "kill -9 $$").await, Outcome::error("[It was ended by signal 9]"));
+    assert!(bash(&context, "echo 'open").await.is_error);
+    // Nothing is left of how it works.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// The next command begins where this one ended, whatever its exit, and back where there is nothing any more.
+#[tokio::test]
+async fn the_working_directory_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let context = context(&root);
+    let moved = bash(&context, "mkdir \"it's\" && cd \"it's\" && exit 4").await;
+    assert!(moved.text.ends_with("/it's]"), "{moved:?}");
+    assert_eq!(bash(&context, "pwd").await.text, format!("{}/it's", root.display()));
+    let gone = bash(&context, "mkdir x; cd x; rmdir ../x").await;
+    assert!(gone.text.contains("is gone: the next command begins in"), "{gone:?}");
+    assert_eq!(context.cwd(), root.join("it's"));
+    std::fs::remove_dir(root.join("it's")).unwrap();
+    let back = bash(&context, "pwd").await;
+    assert!(back.text.starts_with(&format!("{}\n[", root.display())), "{back:?}");
+    assert_eq!(context.cwd(), root);
+    // One that has a trap of its own stays where it was.
+    assert_eq!(bash(&context, "trap 'echo bye' EXIT; cd /").await.text, "bye");
+    assert_eq!(context.cwd(), root);
+}
+
+/// SP-35: however much it prints, so much is kept, and it is not held up.
+#[tokio::test]
+async fn output_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let said = bash(&context, "echo first; yes x | head -c 3000000; echo last; exit 1").await;
+    assert!(said.text.starts_with("first\nx\n") && said.text.ends_with("x\nlast\n[Exit code 1]"));
+    assert!(said.text.contains("of 3000011 bytes are left out here]"));
+    assert!(said.text.len() <= context.most);
+}
+
+/// What a command writes to a pipe that it finds in its directory: a process id. Time stands still until it came.
+fn pid_from(dir: &Path) -> tokio::task::JoinHandle<Process> {
+    let file = dir.join("pid");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RWXU).unwrap();
+    tokio::task::spawn_blocking(move || printed(&std::fs::read_to_string(file).unwrap()))
+}
+
+/// M150, J124: when its time is up the whole tree is ended, and the answer comes after that.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_takes_too_long_is_ended_with_its_tree() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let process = pid_from(dir.path());
+    let command = "echo first; (setsid sh -c 'echo $$ >pid; exec sleep 1000' &); sleep 1000";
+    let (said, process) = tokio::join!(bash(&context, command), process);
+    assert!(said.is_error && said.text.starts_with("first\n[The command's time was up"), "{said:?}");
+    assert!(is_gone(process.unwrap()));
+}
+
+/// AB-03, D50: what a command leaves running goes on, and ends with its agent.
+#[tokio::test]
+async fn what_goes_on_ends_with_the_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let said = bash(&context, "sleep 1000 & echo $!").await;
+    assert!(!said.is_error && said.text.contains("[1 processes of it go on"), "{said:?}");
+    let left = printed(&said.text);
+    assert!(!is_gone(left));
+    assert_eq!(bash(&context, "true").await.text, "[no output]");
+    assert!(!is_gone(left));
+    context.left.end().await;
+    assert!(is_gone(left));
+}
+
+/// AB-03: a forced stop drops the call, and that ends the tree.
+#[tokio::test]
+async fn a_dropped_call_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let process = tokio::select! {
+        process = pid_from(dir.path()) => process.unwrap(),
+        said = bash(&context, "echo $$ >pid; exec sleep 1000") => panic!("{said:?}"),
+    };
+    // The end of a process can be waited for, ours or not.
+    if let Some(pidfd) = tree::open(process).unwrap() {
+        let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut fds, None).unwrap();
+    }
+    assert!(is_gone(process));
+}
+
+/// TP-17
+#[tokio::test]
+async fn wrong_input_is_an_answer_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut context = context(dir.path());
+    for (input, said) in [
+        (json!({"command": "true", "timeout": 600_001}), "600000 ms at most"),
+        (json!({"command": "true", "timeout": 0}), "at least 1"),
+        (json!({"command": "a\0b"}), "holds a NUL"),
+        (json!({"command": "true", "run_in_background": true}), "in the background"),
+    ] {
+        let outcome = call(&Bash, &context, input).await;
+        assert!(outcome.is_error && outcome.text.contains(said), "{outcome:?}");
+    }
+    context.shim = "/nonexistent".into();
+    let outcome = bash(&context, "true").await;
+    assert!(outcome.is_error && outcome.text.contains("the shim can't be used"), "{outcome:?}");
+}
