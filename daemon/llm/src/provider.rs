@@ -9,8 +9,18 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Message, Usage};
 use crate::tool::Spec;
 
+pub mod anthropic;
+pub mod endpoint;
+pub mod http;
+pub mod limiter;
+pub mod mask;
 pub mod offline;
+mod parts;
+mod refusal;
 pub mod retry;
+mod sse;
+#[cfg(test)]
+mod stub;
 
 /// One request to a model. What is in it leaves in this order: tools, system, messages; the longer the same beginning,
 /// the more of it a provider has in its cache.

@@ -1,0 +1,60 @@
+//! Anthropic's Messages API, and whatever speaks it.
+
+mod body;
+mod stream;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+
+use super::endpoint::{Endpoint, key};
+use super::{Answer, Failure, Provider, Request, Sink};
+
+pub use body::body;
+
+/// The version of the API that this is written for.
+const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// A provider that speaks the Messages API.
+#[derive(Debug)]
+pub struct Anthropic {
+    endpoint: Endpoint,
+    headers: HeaderMap,
+}
+
+impl Anthropic {
+    /// One at an address, with a key where it wants one.
+    ///
+    /// # Errors
+    /// A key that can't be sent.
+    pub fn new(endpoint: Endpoint, secret: Option<&str>) -> Result<Self, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert("anthropic-version", VERSION);
+        if let Some(secret) = secret {
+            headers.insert("x-api-key", key("", secret)?);
+        }
+        Ok(Self { endpoint, headers })
+    }
+
+    async fn ask(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Answer, Failure> {
+        let mut events = self.endpoint.ask("/v1/messages", self.headers.clone(), body(request)).await?;
+        let mut reader = stream::Reader::default();
+        while let Some(data) = events.next().await? {
+            if let Some(answer) = reader.event(&data, request.messages, sink)? {
+                events.finish().await;
+                return Ok(answer);
+            }
+        }
+        Err(Failure::Cut("the answer ended before it was whole".to_owned()))
+    }
+}
+
+impl Provider for Anthropic {
+    fn answer<'a>(&'a self, request: Request<'a>, sink: Sink<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+        self.ask(request, sink).map(|asked| asked.map_err(|failure| self.endpoint.failed(failure))).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;
