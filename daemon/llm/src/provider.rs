@@ -15,6 +15,7 @@ pub mod http;
 pub mod limiter;
 pub mod mask;
 pub mod offline;
+pub mod openai;
 mod parts;
 mod refusal;
 pub mod retry;

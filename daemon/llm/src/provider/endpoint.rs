@@ -42,8 +42,9 @@ impl Endpoint {
         }
     }
 
-    /// A failure without the key, which a provider may repeat.
+    /// A failure without the key, which a provider may repeat. One that came within an answer is for all, too.
     pub(super) fn failed(&self, failure: Failure) -> Failure {
+        self.limiter.hold(&failure);
         match failure {
             Failure::Authentication(text) => Failure::Authentication(self.mask.text(text)),
             Failure::RateLimit { after, message } => {
