@@ -10,6 +10,7 @@ use crate::message::{Message, Usage};
 use crate::tool::Spec;
 
 pub mod anthropic;
+pub mod choose;
 pub mod endpoint;
 pub mod http;
 pub mod limiter;
@@ -17,8 +18,11 @@ pub mod mask;
 pub mod offline;
 pub mod openai;
 mod parts;
+pub mod pool;
+pub mod price;
 mod refusal;
 pub mod retry;
+pub mod setting;
 mod sse;
 #[cfg(test)]
 mod stub;

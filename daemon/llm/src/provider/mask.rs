@@ -11,6 +11,28 @@ pub const MASKED: &str = "[masked]";
 /// Bytes of a value at least: shorter ones are words that stand everywhere.
 const LEAST: usize = 8;
 
+/// A value that is not shown where it is printed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, to be sent.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(MASKED)
+    }
+}
+
 /// Finds secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
