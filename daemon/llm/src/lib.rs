@@ -11,10 +11,18 @@
 //! registry, the store and the socket. Nothing in this crate knows them.
 
 pub mod agent;
+pub mod alias;
+pub mod definition;
+pub mod document;
+pub mod flags;
 pub mod host;
 pub mod message;
+pub mod model;
+pub mod permission;
+pub mod pool;
 pub mod provider;
 pub mod tether;
+pub mod route;
 pub mod tool;
 pub mod transcript;
 

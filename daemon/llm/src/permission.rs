@@ -1,0 +1,3 @@
+//! What an agent may do unasked.
+mod mode;
+pub use mode::Mode;
