@@ -17,6 +17,7 @@ mod catalog;
 mod file;
 mod profile;
 
+pub(crate) use catalog::up_to_root;
 pub use catalog::{Catalog, Entry, Places, Precedence, Source, Unknown, View};
 pub use file::{Problem, parse};
 pub use profile::{Profile, UnknownProfile};

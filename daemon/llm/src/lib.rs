@@ -20,6 +20,7 @@ pub mod message;
 pub mod model;
 pub mod permission;
 pub mod pool;
+pub mod prompt;
 pub mod provider;
 pub mod tether;
 pub mod route;
