@@ -101,7 +101,6 @@ fn guide() -> Definition {
                        reads.";
     Definition {
         tools: Some(owned(&["Glob", "Grep", "Read", "WebFetch", "WebSearch"])),
-        permission_mode: Some(Mode::DontAsk),
         ..define("claude-code-guide", description, include_str!("../prompt/claude-code-guide.md"))
     }
 }

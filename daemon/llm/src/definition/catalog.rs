@@ -17,6 +17,8 @@ use crate::flags::Flags;
 
 /// Files of agents at most, of all places together.
 const MOST_FILES: usize = 1000;
+/// Files and directories that are looked at, at most.
+const MOST_SEEN: usize = 5000;
 /// How deep directories of agents are searched.
 const DEPTH: usize = 8;
 /// Directories between here and the root of the repository at most.
@@ -257,7 +259,7 @@ impl Catalog {
         for entry in entries {
             let path = entry.path();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if depth > 0 {
+                if depth > 0 && self.seen.len() < MOST_SEEN {
                     self.search(&path, depth - 1, paths);
                 }
             } else if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md")) {

@@ -63,15 +63,15 @@ pub struct Problem {
 
 impl Problem {
     /// A reason why a file is skipped.
-    pub(super) fn skip(line: Option<usize>, message: impl Into<String>) -> Self {
+    pub(crate) fn skip(line: Option<usize>, message: impl Into<String>) -> Self {
         Self { path: None, line, message: message.into(), skipped: true }
     }
 
-    fn warning(line: Option<usize>, message: impl Into<String>) -> Self {
+    pub(crate) fn warning(line: Option<usize>, message: impl Into<String>) -> Self {
         Self { skipped: false, ..Self::skip(line, message) }
     }
 
-    pub(super) fn at(mut self, path: &Path) -> Self {
+    pub(crate) fn at(mut self, path: &Path) -> Self {
         self.path = Some(path.to_owned());
         self
     }

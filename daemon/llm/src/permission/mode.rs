@@ -12,7 +12,7 @@ pub enum Mode {
     Default,
     /// Edits in the working directories go through; the rest is asked for.
     AcceptEdits,
-    /// Nothing is changed.
+    /// No file is edited; the rest is asked for.
     Plan,
     /// What no rule allows is denied; nobody is asked.
     DontAsk,
@@ -20,4 +20,51 @@ pub enum Mode {
     BypassPermissions,
     /// As `default`; who is asked is the parent's person.
     Bubble,
+}
+
+impl Mode {
+    /// The mode of an agent whose parent has this one: a parent that asks for less wins over the definition (PM-07).
+    #[must_use]
+    pub const fn of_child(self, definition: Option<Self>) -> Self {
+        match (self, definition) {
+            (Self::BypassPermissions | Self::AcceptEdits, _) | (_, None) => self,
+            (Self::Default | Self::Plan | Self::DontAsk | Self::Bubble, Some(mode)) => mode,
+        }
+    }
+
+    /// The mode where bypassing is switched off.
+    #[must_use]
+    pub const fn without_bypass(self) -> Self {
+        match self {
+            Self::BypassPermissions => Self::Default,
+            Self::Default | Self::AcceptEdits | Self::Plan | Self::DontAsk | Self::Bubble => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E68, PM-07: over all parents and children, a parent that bypasses or accepts edits wins.
+    #[test]
+    fn a_parent_that_asks_for_less_wins() {
+        let all = [
+            Mode::Default,
+            Mode::AcceptEdits,
+            Mode::Plan,
+            Mode::DontAsk,
+            Mode::BypassPermissions,
+            Mode::Bubble,
+        ];
+        for parent in all {
+            assert_eq!(parent.of_child(None), parent);
+            for child in all {
+                let wins = matches!(parent, Mode::BypassPermissions | Mode::AcceptEdits);
+                assert_eq!(parent.of_child(Some(child)), if wins { parent } else { child });
+                assert_ne!(parent.of_child(Some(child)).without_bypass(), Mode::BypassPermissions);
+            }
+        }
+        assert_eq!(serde_json::from_str::<Mode>("\"manual\"").unwrap(), Mode::Default);
+    }
 }

@@ -1,0 +1,201 @@
+//! Settings files: where rules, directories and the mode come from.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::rule::{Anchors, Behavior, Rule};
+use super::{Mode, Placed, Rules};
+use crate::definition::{Problem, up_to_root};
+use crate::document;
+
+/// Bytes of a file at most.
+const MOST: usize = 1024 * 1024;
+/// Rules of a file at most.
+const MOST_RULES: usize = 2000;
+
+/// Where a rule is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Whoever manages the machine.
+    Managed,
+    /// The session.
+    Session,
+    /// This checkout of the project.
+    Local,
+    /// The project.
+    Project,
+    /// The user.
+    User,
+}
+
+impl Source {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Managed => "managed",
+            Self::Session => "session",
+            Self::Local => "local",
+            Self::Project => "project",
+            Self::User => "user",
+        }
+    }
+}
+
+/// Where settings are looked for.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// What whoever manages the machine wrote.
+    pub managed: Option<PathBuf>,
+    /// The home directory.
+    pub home: PathBuf,
+    /// Where the agent works.
+    pub cwd: PathBuf,
+}
+
+/// What settings say of permissions.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The rules and directories.
+    pub rules: Rules,
+    /// The mode of who was given none.
+    pub mode: Option<Mode>,
+    /// Whether `bypassPermissions` is switched off.
+    pub bypass_disabled: bool,
+    /// What is wrong with the files.
+    pub problems: Vec<Problem>,
+}
+
+impl Files {
+    /// The root of the project.
+    pub fn root(&self) -> PathBuf {
+        up_to_root(&self.cwd).pop().unwrap_or_else(|| self.cwd.clone())
+    }
+
+    /// The file of a source; the session has none.
+    pub fn path(&self, source: Source) -> Option<PathBuf> {
+        match source {
+            Source::Managed => self.managed.clone(),
+            Source::Session => None,
+            Source::Local => Some(self.root().join(".claude/settings.local.json")),
+            Source::Project => Some(self.root().join(".claude/settings.json")),
+            Source::User => Some(self.home.join(".claude/settings.json")),
+        }
+    }
+
+    /// Where patterns of a source's rules begin.
+    fn base(&self, source: Source) -> PathBuf {
+        match source {
+            Source::Managed => {
+                self.managed.as_deref().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned()
+            }
+            Source::Session | Source::Local | Source::Project => self.root(),
+            Source::User => self.home.join(".claude"),
+        }
+    }
+
+    /// Reads a rule as this source would mean it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn rule(&self, text: &str, behavior: Behavior, source: Source) -> Result<Placed, super::BadRule> {
+        let base = self.base(source);
+        let anchors = Anchors { cwd: &self.cwd, home: &self.home, settings: &base };
+        Ok(Placed { rule: Rule::parse(text, behavior, anchors)?, source })
+    }
+}
+
+impl Settings {
+    /// Reads all settings, the strongest first.
+    pub fn load(files: &Files) -> Self {
+        let mut settings = Self::default();
+        settings.rules.directories.push(files.cwd.clone());
+        let mut seen = Vec::new();
+        for source in [Source::Managed, Source::Local, Source::Project, Source::User] {
+            if let Some(path) = files.path(source).filter(|path| !seen.contains(path)) {
+                settings.read(files, source, &path);
+                seen.push(path);
+            }
+        }
+        settings
+    }
+
+    fn read(&mut self, files: &Files, source: Source, path: &Path) {
+        let mut problem = |message: String| self.problems.push(Problem::skip(None, message).at(path));
+        let text = match document::read(path, MOST) {
+            Ok(Some(text)) => text,
+            Ok(None) => return,
+            Err(error) => return problem(error.to_string()),
+        };
+        let value: Value = match serde_json::from_str(&text) {
+            Ok(value) => value,
+            Err(error) => {
+                let line = Some(error.line());
+                return self.problems.push(Problem::skip(line, format!("it is no JSON: {error}")).at(path));
+            }
+        };
+        let permissions = match value.get("permissions") {
+            Some(permissions @ Value::Object(_)) => permissions,
+            None if value.is_object() => return,
+            Some(_) | None => return problem("`permissions` has to be an object".to_owned()),
+        };
+        for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
+            for text in self.texts(permissions, behavior.as_str(), path) {
+                match files.rule(&text, behavior, source) {
+                    Ok(placed) => self.rules.rules.push(placed),
+                    Err(error) => self.problems.push(Problem::warning(None, error.to_string()).at(path)),
+                }
+            }
+        }
+        for dir in self.texts(permissions, "additionalDirectories", path) {
+            let dir =
+                dir.strip_prefix("~/").map_or_else(|| files.root().join(&dir), |rest| files.home.join(rest));
+            self.rules.directories.push(dir);
+        }
+        self.bypass_disabled |=
+            permissions.get("disableBypassPermissionsMode").and_then(Value::as_str) == Some("disable");
+        self.read_mode(source, permissions, path);
+    }
+
+    fn read_mode(&mut self, source: Source, permissions: &Value, path: &Path) {
+        let Some(mode) = permissions.get("defaultMode") else { return };
+        let mut problem = |message: String| self.problems.push(Problem::warning(None, message).at(path));
+        let in_project = matches!(source, Source::Local | Source::Project);
+        match Mode::deserialize(mode) {
+            Err(error) => problem(format!("`permissions.defaultMode` is not right: {error}")),
+            // Else a checkout could switch off that its own programs are asked for.
+            Ok(Mode::BypassPermissions) if in_project => problem(
+                "a project can't set `permissions.defaultMode` to `bypassPermissions`: set it for the user"
+                    .to_owned(),
+            ),
+            Ok(mode) => {
+                self.mode.get_or_insert(mode);
+            }
+        }
+    }
+
+    fn texts(&mut self, permissions: &Value, key: &str, path: &Path) -> Vec<String> {
+        let mut problem = |message: String| self.problems.push(Problem::warning(None, message).at(path));
+        let list = match permissions.get(key) {
+            None => return Vec::new(),
+            Some(Value::Array(list)) => list,
+            Some(_) => {
+                problem(format!("`permissions.{key}` has to be a list of texts"));
+                return Vec::new();
+            }
+        };
+        if list.len() > MOST_RULES {
+            problem(format!("`permissions.{key}` has more than {MOST_RULES} entries; the rest is not read"));
+        }
+        let mut texts = Vec::new();
+        for (at, entry) in list.iter().take(MOST_RULES).enumerate() {
+            match entry.as_str() {
+                Some(text) => texts.push(text.to_owned()),
+                None => problem(format!("`permissions.{key}[{at}]` has to be a text, and is {entry}")),
+            }
+        }
+        texts
+    }
+}

@@ -1,0 +1,401 @@
+use super::Behavior::{Allow, Ask, Deny};
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+use std::fs;
+
+/// A project in a repository, and a home beside it.
+struct World {
+    dir: tempfile::TempDir,
+    cwd: PathBuf,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["repo/.git", "repo/src", "home/.claude", "out"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        let cwd = dir.path().canonicalize().unwrap().join("repo");
+        Self { dir, cwd }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    fn files(&self) -> Files {
+        Files { managed: Some(self.at("managed.json")), home: self.at("home"), cwd: self.at("repo") }
+    }
+
+    fn rules(&self, rules: &[(Behavior, &str)]) -> Rules {
+        let files = self.files();
+        let read = |(behavior, text): &(Behavior, &str)| files.rule(text, *behavior, Source::Local).unwrap();
+        Rules { rules: rules.iter().map(read).collect(), directories: vec![self.at("repo")] }
+    }
+
+    fn decide(&self, mode: Mode, rules: &Rules, tool: &str, input: &Value) -> Behavior {
+        decide(mode, rules, &self.call(tool, input)).behavior
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, input: &'a Value) -> Call<'a> {
+        let access = match tool {
+            "Read" | "Grep" | "Glob" => Access::Reads,
+            "Edit" | "Write" | "NotebookEdit" => Access::Writes,
+            "WebFetch" => Access::Fetches,
+            "Agent" => Access::Talks,
+            _ => Access::Runs,
+        };
+        Call { tool, input, access, cwd: &self.cwd }
+    }
+}
+
+fn bash(rules: &[(Behavior, &str)], line: &str) -> Behavior {
+    let world = World::new();
+    world.decide(Mode::Default, &world.rules(rules), "Bash", &json!({"command": line}))
+}
+
+/// PM-03: of a line every command has to be allowed, and what can't be told apart never is.
+#[test]
+fn a_rule_for_a_command_allows_no_other_command() {
+    let status = [(Allow, "Bash(git status)")];
+    assert_eq!(bash(&status, "git status"), Allow);
+    for line in [
+        "git status; rm -rf /",
+        "git status && rm -rf /",
+        "git status | sh",
+        "git status & rm -rf /",
+        "git status\nrm -rf /",
+        "git status $(rm -rf /)",
+        "git status `rm -rf /`",
+        "git status > ~/.bashrc",
+        "(git status; rm -rf /)",
+        "PATH=/tmp git status",
+        "git status # '\nrm -rf /\n#'",
+        "git status \\\n; rm -rf /",
+        "git\\ status",
+        "",
+    ] {
+        assert_eq!(bash(&status, line), Ask, "{line:?}");
+    }
+    let two = [(Allow, "Bash(git status)"), (Allow, "Bash(cargo *)")];
+    assert_eq!(bash(&two, "git status && cargo test -q 2>&1"), Allow);
+    assert_eq!(bash(&two, "git status && cargo test && make"), Ask);
+    assert_eq!(bash(&[(Allow, "Bash")], "git status; x $(y)"), Allow);
+    assert_eq!(bash(&[(Allow, "Bash(*)")], "git status; x $(y)"), Allow);
+}
+
+/// PM-03: a space before the star is a word's end, a colon is the same, and none is none.
+#[test]
+fn a_star_behind_a_space_means_whole_words() {
+    for (rule, line, allowed) in [
+        ("Bash(ls *)", "ls -la", true),
+        ("Bash(ls *)", "ls", true),
+        ("Bash(ls *)", "lsof", false),
+        ("Bash(ls:*)", "ls -la", true),
+        ("Bash(ls:*)", "lsof", false),
+        ("Bash(ls*)", "lsof", true),
+        ("Bash(git * main)", "git push origin main", true),
+        ("Bash(git * main)", "git push origin dev", false),
+        ("Bash(* --version)", "node --version", true),
+        ("Bash(echo a\\*)", "echo a*", true),
+        ("Bash(echo a\\*)", "echo ab", false),
+        ("run_command(ls *)", "ls x", true),
+    ] {
+        assert_eq!(bash(&[(Allow, rule)], line) == Allow, allowed, "{rule} {line}");
+    }
+}
+
+/// PM-03: a command that is denied is found wherever it hides, and denying goes before everything.
+#[test]
+fn a_denied_command_is_denied_wherever_it_hides() {
+    let rules = [(Allow, "Bash"), (Deny, "Bash(rm *)"), (Ask, "Bash(git push *)")];
+    for line in ["rm -rf /", "a; rm x", "echo $(rm x)", "sudo rm x", "/bin/rm x", "r\\m x", "bash -c 'rm x'"]
+    {
+        assert_eq!(bash(&rules, line), Deny, "{line:?}");
+    }
+    assert_eq!(bash(&rules, "echo a && git push origin"), Ask);
+    assert_eq!(bash(&rules, "echo rmdir"), Allow);
+    let world = World::new();
+    let input = json!({"command": "git push"});
+    let rules = world.rules(&rules);
+    assert_eq!(world.decide(Mode::BypassPermissions, &rules, "Bash", &input), Ask);
+    assert_eq!(world.decide(Mode::DontAsk, &rules, "Bash", &input), Deny);
+}
+
+/// PM-03: the four anchors of patterns for files.
+#[test]
+fn patterns_for_files_have_four_anchors() {
+    let world = World::new();
+    let absolute = format!("Edit(/{}/**)", world.at("out").display());
+    for (rule, path, allowed) in [
+        (absolute.as_str(), world.at("out/x"), true),
+        (&absolute, world.at("repo/x"), false),
+        ("Edit(~/notes/*)", world.at("home/notes/x"), true),
+        ("Edit(~/notes/*)", world.at("repo/notes/x"), false),
+        ("Edit(/src/**)", world.at("repo/src/a/b"), true),
+        ("Edit(/src/**)", world.at("repo/x/src/a"), false),
+        ("Edit(src/**)", world.at("repo/src/a"), true),
+        ("Edit(./src/**)", world.at("repo/src/a"), true),
+        ("Edit(*.rs)", world.at("repo/a/b.rs"), true),
+        ("Edit(*.rs)", world.at("out/b.rs"), false),
+        ("Edit(src)", world.at("repo/src/a"), true),
+        ("Edit(src/)", PathBuf::from("src/a"), true),
+        ("Edit(src/**)", PathBuf::from("src/../x"), false),
+        ("Edit(src/**)", PathBuf::from("src/none/../../x"), false),
+        ("Edit(#a)", PathBuf::from("#a"), true),
+        ("Read(src/**)", PathBuf::from("src/a"), false),
+    ] {
+        let decision =
+            world.decide(Mode::Default, &world.rules(&[(Allow, rule)]), "Write", &json!({"file_path": path}));
+        assert_eq!(decision == Allow, allowed, "{rule} {}", path.display());
+    }
+}
+
+/// PM-03: to allow, a link and what it leads to have to be allowed; to deny, one of them is enough.
+#[test]
+fn links_are_allowed_by_both_ends_and_denied_by_one() {
+    let world = World::new();
+    let link = |from: &str, to: &str| std::os::unix::fs::symlink(world.at(to), world.at(from)).unwrap();
+    fs::write(world.at("out/secret"), "").unwrap();
+    link("repo/src/file", "out/secret");
+    link("repo/src/dir", "out");
+    link("repo/src/dangling", "out/new");
+    link("repo/src/loop", "repo/src/loop");
+    let allow = world.rules(&[(Allow, "Edit(src/**)")]);
+    for path in ["src/file", "src/dir/secret", "src/dir/new", "src/dangling", "src/loop", "src/dir/../secret"]
+    {
+        let input = json!({"file_path": path});
+        assert_eq!(world.decide(Mode::Default, &allow, "Edit", &input), Ask, "{path}");
+        assert_eq!(
+            world.decide(Mode::AcceptEdits, &Rules { rules: vec![], ..allow.clone() }, "Edit", &input),
+            Ask
+        );
+    }
+    assert_eq!(world.decide(Mode::Default, &allow, "Edit", &json!({"file_path": "src/x"})), Allow);
+    let out = format!("Edit(/{}/**)", world.at("out").display());
+    for rule in [out.as_str(), "Edit(src/file)"] {
+        let deny = world.rules(&[(Deny, rule), (Allow, "Edit")]);
+        assert_eq!(
+            world.decide(Mode::Default, &deny, "Edit", &json!({"file_path": "src/file"})),
+            Deny,
+            "{rule}"
+        );
+    }
+    let read = world.rules(&[]);
+    assert_eq!(world.decide(Mode::Default, &read, "Read", &json!({"file_path": "src/x"})), Allow);
+    assert_eq!(world.decide(Mode::Default, &read, "Read", &json!({"file_path": "src/file"})), Ask);
+}
+
+/// PM-03: tools that search are held to where they search.
+#[test]
+fn searching_tools_are_held_to_where_they_search() {
+    let world = World::new();
+    let rules = world.rules(&[(Deny, "Read(.env)")]);
+    let decide = |tool, input: Value| world.decide(Mode::Default, &rules, tool, &input);
+    assert_eq!(decide("Glob", json!({"pattern": "src/*.rs"})), Allow);
+    for pattern in ["../*", "/etc/*", "*/../../../etc/*", "src/../../out/*"] {
+        assert_eq!(decide("Glob", json!({"pattern": pattern})), Ask, "{pattern}");
+    }
+    assert_eq!(decide("Grep", json!({"pattern": "x"})), Allow);
+    assert_eq!(decide("Grep", json!({"pattern": "x", "path": "/etc"})), Ask);
+    assert_eq!(decide("Grep", json!({"pattern": "x", "path": ".env"})), Deny);
+    assert!(rules.denies_reading(&Place::of(&world.at("repo"), Path::new("src/.env"))));
+    assert!(!rules.denies_reading(&Place::of(&world.at("repo"), Path::new("src/env"))));
+}
+
+/// PM-03: hosts, types of agents, servers and values of the input.
+#[test]
+fn other_rules_mean_what_they_say() {
+    let world = World::new();
+    for (behavior, rule, tool, input, means) in [
+        (Allow, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://a.com/x"}), true),
+        (Allow, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://A.com:443/x"}), true),
+        (Allow, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://b.a.com/"}), false),
+        (Allow, "WebFetch(domain:*.a.com)", "WebFetch", json!({"url": "https://b.a.com/"}), true),
+        (Allow, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://a.com@b.com/"}), false),
+        (Allow, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://b.com\\@a.com/"}), false),
+        (Allow, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://a.com.b.com/"}), false),
+        (Deny, "WebFetch(domain:a.com)", "WebFetch", json!({"url": "https://x@a.com/"}), true),
+        (Deny, "Agent(Explore)", "Agent", json!({"subagent_type": "Explore"}), true),
+        (Deny, "Task(Explore)", "Agent", json!({"subagent_type": "Plan"}), false),
+        (Deny, "Agent(plug:dir:a)", "Agent", json!({"subagent_type": "plug:dir:a"}), true),
+        (Deny, "Agent(model:opus*)", "Agent", json!({"model": "opus-5"}), true),
+        (Deny, "Agent(fork)", "Agent", json!({}), true),
+        (Allow, "mcp__srv", "mcp__srv__look", json!({}), true),
+        (Allow, "mcp__srv__look", "mcp__srv__other", json!({}), false),
+        (Allow, "mcp__srv__get_*", "mcp__srv__get_x", json!({}), true),
+        (Deny, "mcp__*", "mcp__srv__look", json!({}), true),
+        (Deny, "*", "Agent", json!({}), true),
+        (Deny, "mcp__srv__look(path:/etc*)", "mcp__srv__look", json!({"path": "/etc/x"}), true),
+        (Deny, "mcp__srv__look(deep:true)", "mcp__srv__look", json!({"deep": true}), true),
+        (Allow, "PowerShell(ls *)", "PowerShell", json!({"command": "ls x"}), false),
+        (Deny, "PowerShell(rm *)", "PowerShell", json!({"command": "ls; rm x"}), true),
+    ] {
+        let decision = decide(Mode::Default, &world.rules(&[(behavior, rule)]), &world.call(tool, &input));
+        assert_eq!(decision.rule.is_some(), means, "{rule} {input} {decision:?}");
+        assert_eq!(decision.behavior == behavior && means, means, "{rule} {input}");
+    }
+}
+
+/// 1203: what is no rule is refused with what would be right.
+#[test]
+fn what_is_no_rule_is_refused() {
+    let files = World::new().files();
+    for (behavior, text, says) in [
+        (Allow, "Bash(ls", "`)`"),
+        (Allow, "(ls)", "name of a tool"),
+        (Allow, "Ba sh", "name of a tool"),
+        (Allow, "mcp__*", "star"),
+        (Allow, "*", "star"),
+        (Allow, "WebFetch(a.com)", "domain:"),
+        (Allow, "Agent(model:opus)", "can deny or ask"),
+        (Deny, "TodoWrite(x)", "means nothing"),
+        (Deny, "Edit(!x)", "`!`"),
+        (Deny, "Edit([a)", "pattern"),
+    ] {
+        let error = files.rule(text, behavior, Source::User).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains(&format!("{text:?}")), "{error}");
+    }
+}
+
+/// PM-07, E68: what each mode does with what no rule speaks of.
+#[test]
+fn each_mode_lets_through_what_it_says() {
+    let world = World::new();
+    let calls = [
+        ("Read", json!({"file_path": "a"})),
+        ("Read", json!({"file_path": "/etc/passwd"})),
+        ("Edit", json!({"file_path": "a"})),
+        ("Edit", json!({"file_path": "/etc/passwd"})),
+        ("Edit", json!({"file_path": ".git/hooks/x"})),
+        ("Edit", json!({"file_path": ".claude/settings.json"})),
+        ("Bash", json!({"command": "ls"})),
+        ("WebFetch", json!({"url": "https://a.com"})),
+        ("Agent", json!({})),
+    ];
+    for (mode, want) in [
+        (Mode::Default, [Allow, Ask, Ask, Ask, Ask, Ask, Ask, Ask, Allow]),
+        (Mode::Bubble, [Allow, Ask, Ask, Ask, Ask, Ask, Ask, Ask, Allow]),
+        (Mode::AcceptEdits, [Allow, Ask, Allow, Ask, Ask, Ask, Ask, Ask, Allow]),
+        (Mode::Plan, [Allow, Ask, Deny, Deny, Deny, Deny, Ask, Ask, Allow]),
+        (Mode::DontAsk, [Allow, Deny, Deny, Deny, Deny, Deny, Deny, Deny, Allow]),
+        (Mode::BypassPermissions, [Allow; 9]),
+    ] {
+        let found: Vec<_> =
+            calls.iter().map(|(tool, input)| world.decide(mode, &world.rules(&[]), tool, input)).collect();
+        assert_eq!(found, want, "{mode:?}");
+    }
+    let guarded = json!({"file_path": ".claude/settings.local.json"});
+    assert_eq!(world.decide(Mode::Default, &world.rules(&[(Allow, "Edit")]), "Edit", &guarded), Ask);
+    let own = json!({"file_path": ".claude/worktrees/w/src/x"});
+    assert_eq!(world.decide(Mode::AcceptEdits, &world.rules(&[]), "Edit", &own), Allow);
+}
+
+/// PM-07: settings are merged with the source of each rule; what is wrong is named, and the rest holds.
+#[test]
+fn settings_are_merged_and_what_is_wrong_is_named() {
+    let world = World::new();
+    fs::create_dir_all(world.at("repo/.claude")).unwrap();
+    let write = |path: &str, value: Value| fs::write(world.at(path), value.to_string()).unwrap();
+    write(
+        "managed.json",
+        json!({"permissions": {"deny": ["Bash(rm *)"], "disableBypassPermissionsMode": "disable"}}),
+    );
+    write("repo/.claude/settings.local.json", json!({"permissions": {"allow": ["Bash(ls *)", "Bash(", 3]}}));
+    write(
+        "repo/.claude/settings.json",
+        json!({"permissions": {"allow": ["Edit(/src/**)"], "defaultMode": "bypassPermissions", "ask": "x"}}),
+    );
+    write(
+        "home/.claude/settings.json",
+        json!({"permissions": {"allow": ["Read(/x)"], "defaultMode": "acceptEdits", "additionalDirectories": ["../out"]}, "hooks": {}}),
+    );
+    let settings = Settings::load(&world.files());
+    let rules: Vec<_> =
+        settings.rules.rules.iter().map(|placed| (placed.source, placed.rule.to_string())).collect();
+    assert_eq!(
+        rules,
+        [
+            (Source::Managed, "Bash(rm *)".to_owned()),
+            (Source::Local, "Bash(ls *)".to_owned()),
+            (Source::Project, "Edit(/src/**)".to_owned()),
+            (Source::User, "Read(/x)".to_owned()),
+        ]
+    );
+    assert_eq!((settings.mode, settings.bypass_disabled), (Some(Mode::AcceptEdits), true));
+    let problems: Vec<_> = settings.problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(problems.len(), 4, "{problems:?}");
+    assert!(problems[0].contains("allow[2]") && problems[1].contains("\"Bash(\""), "{problems:?}");
+    assert!(settings.problems[2].path.as_ref().unwrap().ends_with("settings.json"));
+    let input = json!({"file_path": world.at("home/.claude/x")});
+    let decision = decide(Mode::Default, &settings.rules, &world.call("Read", &input));
+    assert_eq!((decision.behavior, decision.source), (Allow, Some(Source::User)));
+    let out = json!({"file_path": world.at("out/x")});
+    assert_eq!(world.decide(Mode::AcceptEdits, &settings.rules, "Edit", &out), Allow);
+    fs::write(world.at("home/.claude/settings.json"), "{\n  \"a\": 1,\n}").unwrap();
+    assert_eq!(Settings::load(&world.files()).problems.last().unwrap().line, Some(3));
+}
+
+/// PM-03, I18: the rule that "always" writes lets just this call through, and no other.
+#[test]
+fn a_suggested_rule_lets_just_this_call_through() {
+    let world = World::new();
+    let lets = |tool: &str, input: &Value, other: &Value| {
+        let suggested = suggest(&world.call(tool, input));
+        let rules: Vec<_> = suggested.iter().map(|rule| (Allow, rule.as_str())).collect();
+        let rules = world.rules(&rules);
+        (world.decide(Mode::Default, &rules, tool, input), world.decide(Mode::Default, &rules, tool, other))
+    };
+    let bash = |line: &str| json!({"command": line});
+    assert_eq!(lets("Bash", &bash("ls *.rs && wc -l (x)"), &bash("ls")), (Ask, Ask));
+    assert_eq!(lets("Bash", &bash("ls *.rs | wc -l"), &bash("ls b.rs")), (Allow, Ask));
+    assert_eq!(lets("Bash", &bash("echo a:*"), &bash("echo a b")), (Allow, Ask));
+    let file = |path: PathBuf| json!({"file_path": path});
+    assert_eq!(lets("Edit", &file(world.at("out/a")), &file(world.at("out/b"))), (Allow, Ask));
+    assert_eq!(lets("Edit", &file(world.at("out/[a]")), &file(world.at("out/a"))), (Ask, Ask));
+    let url = |url: &str| json!({"url": url});
+    assert_eq!(lets("WebFetch", &url("https://a.com/x"), &url("https://b.com/x")), (Allow, Ask));
+    assert_eq!(lets("mcp__srv__a", &json!({}), &json!({"x": 1})), (Allow, Allow));
+}
+
+/// PM-01, PM-02, PM-03: a path of a team allows its tool below it, and nothing else.
+#[test]
+fn a_teams_path_allows_its_tool_below_it() {
+    let world = World::new();
+    let rule = below("Write", &world.at("out")).unwrap();
+    let rules = world.rules(&[(Allow, &rule)]);
+    let input = |path: &str| json!({"file_path": world.at(path)});
+    assert_eq!(world.decide(Mode::Default, &rules, "Write", &input("out/a/b")), Allow);
+    assert_eq!(world.decide(Mode::Default, &rules, "Edit", &input("out/a/b")), Ask);
+    assert_eq!(world.decide(Mode::Default, &rules, "Write", &input("other")), Ask);
+    assert_eq!(below("Write", Path::new("relative")), None);
+}
+
+proptest! {
+    /// PM-03: whatever surrounds `git status`, a rule for it alone allows nothing else.
+    #[test]
+    fn a_rule_for_git_status_allows_git_status_alone(
+        before in "[ -~\n\t]{0,16}",
+        after in "[ -~\n\t]{0,16}",
+    ) {
+        let world = World::new();
+        let line = format!("{before}git status{after}");
+        let rules = world.rules(&[(Allow, "Bash(git status)")]);
+        if world.decide(Mode::Default, &rules, "Bash", &json!({"command": line})) == Allow {
+            let ends = |letter: char| letter.is_whitespace() || ";&|".contains(letter);
+            prop_assert!(line.replace("\\\n", "").split(ends).all(|word| ["", "git", "status"].contains(&word)), "{:?}", line);
+        }
+    }
+
+    /// PM-03: a denied command behind any separator is denied, whatever else is there.
+    #[test]
+    fn a_denied_command_behind_a_separator_is_denied(
+        before in "[a-z ./=-]{0,12}",
+        separator in proptest::sample::select(vec![";", "&&", "||", "|", "&", "\n"]),
+        wrapper in proptest::sample::select(vec!["", "sudo ", "A=b ", "exec ", "\\", "/usr/bin/"]),
+    ) {
+        let line = format!("{before}{separator}{wrapper}rm -rf x");
+        prop_assert_eq!(bash(&[(Allow, "Bash"), (Deny, "Bash(rm:*)")], &line), Deny);
+    }
+}
