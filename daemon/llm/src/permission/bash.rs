@@ -15,10 +15,13 @@ pub struct Commands {
 
 /// Words that only lead to the command that is meant.
 const WRAPPERS: &[&str] = &[
-    "!", "{", "}", "--", "-c", "bash", "builtin", "command", "coproc", "do", "doas", "elif", "else", "env",
-    "eval", "exec", "if", "nice", "nohup", "setsid", "sh", "stdbuf", "sudo", "then", "time", "timeout",
-    "until", "while", "xargs", "zsh",
+    "!", "--", "-c", ".", "bash", "builtin", "command", "coproc", "do", "doas", "elif", "else", "env",
+    "eval", "exec", "if", "nice", "nohup", "setsid", "sh", "source", "stdbuf", "sudo", "then", "time",
+    "timeout", "trap", "until", "while", "xargs", "zsh", "{", "}",
 ];
+
+/// Words that lead to a command, at most; what has more of them is looked at no further.
+const MOST_WRAPPERS: usize = 32;
 
 impl Commands {
     /// Takes a line apart.
@@ -43,38 +46,74 @@ impl Commands {
             forms(part, &mut guesses);
         }
         if self.opaque.is_some() {
-            let ends = |letter| matches!(letter, ';' | '|' | '&' | '\n' | '(' | ')' | '`' | '<' | '>');
-            line.split(ends).for_each(|part| forms(part, &mut guesses));
+            let ends = |letter| ";|&\n()`<>{}".contains(letter);
+            // `${a:-rm}` is `rm` where there is no `a`.
+            let parts = line
+                .split(ends)
+                .flat_map(|part| [part, part.rsplit([':', '-', '=', '+']).next().unwrap_or("")]);
+            parts.for_each(|part| forms(part, &mut guesses));
         }
         guesses
     }
 }
 
-/// The forms of one command: as it is, without quotes, without what only leads to it, without its directory.
+/// The forms of one command: as it is, without quotes, with variables that hold nothing, without what only leads to
+/// it, without its directory.
 fn forms(part: &str, forms: &mut Vec<String>) {
     let part = part.trim();
     if part.is_empty() {
         return;
     }
     forms.push(part.to_owned());
-    let plain = part.replace("\\\n", "").replace(['\'', '"', '\\'], "");
+    let plain = part.replace("\\\n", "").replace("$'", "'").replace(['\'', '"', '\\'], "");
+    unwrap(&plain, forms);
+    if plain.contains(['<', '>']) {
+        unwrap(&plain.replace('<', " <").replace('>', " >"), forms);
+    }
+    if plain.contains('$') {
+        let mut pieces = plain.split('$');
+        let first = pieces.next().unwrap_or_default().to_owned();
+        let rest = pieces.map(behind_name);
+        unwrap(&rest.fold(first, |all, piece| all + piece), forms);
+    }
+}
+
+/// What stands behind the name of a variable.
+fn behind_name(piece: &str) -> &str {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    match piece.chars().next() {
+        Some('{') => piece.split_once('}').map_or(piece, |(_, behind)| behind),
+        Some(first) if first.is_ascii_digit() || "@*#?!$-".contains(first) => &piece[1..],
+        Some(_) | None => piece.trim_start_matches(is_name),
+    }
+}
+
+/// Takes away, word by word, what only leads to a command.
+fn unwrap(plain: &str, forms: &mut Vec<String>) {
     let words: Vec<&str> = plain.split_whitespace().collect();
     let is_assignment = |word: &str| {
         word.split_once('=').is_some_and(|(name, _)| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
     };
-    let mut wrapped = false;
-    for at in 0..words.len() {
+    let redirects = |word: &str| {
+        let rest = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
+        rest.starts_with(['<', '>']).then(|| rest.trim_start_matches(['<', '>', '|', '&']).is_empty())
+    };
+    let (mut wrapped, mut target) = (false, false);
+    for at in 0..words.len().min(MOST_WRAPPERS) {
         let word = words[at];
         let name = word.rsplit('/').next().unwrap_or(word);
         forms.push(words[at..].join(" "));
         forms.push([&[name], &words[at + 1..]].concat().join(" "));
-        let leads = WRAPPERS.contains(&name)
+        let leads = target
+            || WRAPPERS.contains(&name)
             || is_assignment(word)
             || wrapped && (word.starts_with('-') || word.starts_with(|first: char| first.is_ascii_digit()));
-        if !leads {
+        let redirect = redirects(word);
+        if !leads && redirect.is_none() {
             break;
         }
-        wrapped = true;
+        wrapped |= leads && !target;
+        target = redirect == Some(true);
     }
 }
 
@@ -311,6 +350,11 @@ mod tests {
             "cat <(rm -rf /)",
             "git status # '\nrm -rf /\n#'",
             "nohup rm -rf / &",
+            ">/dev/null rm -rf /",
+            "2> x rm -rf /",
+            "rm$NOTHING -rf /",
+            "$NOTHING rm -rf /",
+            "source rm -rf /",
             "rm \t -rf   /",
         ] {
             let guesses = Commands::of(line).guesses(line);
