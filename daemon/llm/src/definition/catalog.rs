@@ -259,9 +259,13 @@ impl Catalog {
         for entry in entries {
             let path = entry.path();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if depth > 0 && self.seen.len() < MOST_SEEN {
-                    self.search(&path, depth - 1, paths);
+                if depth == 0 || self.seen.len() >= MOST_SEEN {
+                    let message =
+                        format!("directories are searched {DEPTH} deep, {MOST_SEEN} of them at most");
+                    self.problems.push(Problem::skip(None, message).at(&path));
+                    continue;
                 }
+                self.search(&path, depth - 1, paths);
             } else if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md")) {
                 self.files += 1;
                 if self.files > MOST_FILES {

@@ -50,9 +50,15 @@ impl World {
     }
 }
 
+/// What becomes of a line; for that, no file has to be there.
 fn bash(rules: &[(Behavior, &str)], line: &str) -> Behavior {
-    let world = World::new();
-    world.decide(Mode::Default, &world.rules(rules), "Bash", &json!({"command": line}))
+    let none = || PathBuf::from("/nowhere");
+    let files = Files { managed: None, home: none(), cwd: none() };
+    let read = |(behavior, text): &(Behavior, &str)| files.rule(text, *behavior, Source::Local).unwrap();
+    let rules = Rules { rules: rules.iter().map(read).collect(), directories: vec![none()] };
+    let input = json!({"command": line});
+    decide(Mode::Default, &rules, &Call { tool: "Bash", input: &input, access: Access::Runs, cwd: &none() })
+        .behavior
 }
 
 /// PM-03: of a line every command has to be allowed, and what can't be told apart never is.
@@ -372,17 +378,82 @@ fn a_teams_path_allows_its_tool_below_it() {
     assert_eq!(below("Write", Path::new("relative")), None);
 }
 
+/// A directory with two programs: `git`, which does nothing, and `mark`, which leaves a file.
+fn programs(world: &World) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = world.at("bin");
+    fs::create_dir(&bin).unwrap();
+    let mark = format!("#!/bin/sh\n: > {}\n", world.at("marked").display());
+    for (name, script) in [("git", "#!/bin/sh\n"), ("mark", mark.as_str())] {
+        fs::write(bin.join(name), script).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    bin
+}
+
+/// What lines are made of.
+const TOKENS: [&str; 32] = [
+    " ",
+    " ",
+    "mark",
+    "mark ",
+    "git ",
+    ";",
+    "&",
+    "|",
+    "\n",
+    "'",
+    "\"",
+    "\\",
+    "$",
+    "(",
+    ")",
+    "`",
+    "#",
+    "{ ",
+    " }",
+    "<",
+    ">",
+    "=",
+    "!",
+    "/dev/null",
+    "&1",
+    "$'",
+    "\t",
+    "a",
+    "if ",
+    " then ",
+    " fi",
+    "EOF",
+];
+
 proptest! {
+    /// PM-03: a real shell runs nothing but `git` of a line that a rule for `git` allows, and makes no file.
+    #[test]
+    fn a_shell_runs_only_what_was_allowed(
+        tokens in proptest::collection::vec(proptest::sample::select(&TOKENS[..]), 1..14),
+    ) {
+        let line = format!("git {}", tokens.concat());
+        if bash(&[(Allow, "Bash(git *)")], &line) == Allow {
+            let world = World::new();
+            let mut shell = std::process::Command::new("/bin/bash");
+            shell.args(["-c", &line]).env_clear().env("PATH", programs(&world)).current_dir(world.at("out"));
+            let nothing = std::process::Stdio::null;
+            let ran = shell.stdin(nothing()).stdout(nothing()).stderr(nothing()).status();
+            prop_assert!(ran.is_ok(), "there is no bash: {:?}", ran);
+            prop_assert!(!world.at("marked").exists(), "{:?}", line);
+            prop_assert_eq!(fs::read_dir(world.at("out")).unwrap().count(), 0, "{:?}", line);
+        }
+    }
+
     /// PM-03: whatever surrounds `git status`, a rule for it alone allows nothing else.
     #[test]
     fn a_rule_for_git_status_allows_git_status_alone(
         before in "[ -~\n\t]{0,16}",
         after in "[ -~\n\t]{0,16}",
     ) {
-        let world = World::new();
         let line = format!("{before}git status{after}");
-        let rules = world.rules(&[(Allow, "Bash(git status)")]);
-        if world.decide(Mode::Default, &rules, "Bash", &json!({"command": line})) == Allow {
+        if bash(&[(Allow, "Bash(git status)")], &line) == Allow {
             let ends = |letter: char| letter.is_whitespace() || ";&|".contains(letter);
             prop_assert!(line.replace("\\\n", "").split(ends).all(|word| ["", "git", "status"].contains(&word)), "{:?}", line);
         }
