@@ -19,7 +19,7 @@ mod profile;
 
 pub(crate) use catalog::up_to_root;
 pub use catalog::{Catalog, Entry, Places, Precedence, Source, Unknown, View};
-pub use file::{Problem, parse};
+pub use file::{Problem, parse, validate};
 pub use profile::{Profile, UnknownProfile};
 
 /// The type of an agent that goes on from its parent's conversation.

@@ -5,7 +5,9 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -27,6 +29,35 @@ pub enum DocumentError {
     /// The system says no.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// What files and directories looked like when they were read.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Vec<(PathBuf, Option<Mark>)>);
+
+/// What a file or directory looks like from outside: when it was changed, how long it is, and which one it is.
+type Mark = (SystemTime, u64, u64);
+
+impl Seen {
+    /// Notes a path, before it is read; nothing being there counts as well.
+    pub fn note(&mut self, path: &Path) {
+        self.0.push((path.to_owned(), mark(path)));
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether one of them is another one now.
+    pub fn is_stale(&self) -> bool {
+        self.0.iter().any(|(path, seen)| mark(path) != *seen)
+    }
+}
+
+fn mark(path: &Path) -> Option<Mark> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
 }
 
 /// Reads a text of a number of bytes at most; `None` when nothing is there.

@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::file::{self, Problem};
 use super::{Definition, Profile, builtin};
-use crate::document;
+use crate::document::{self, Seen};
 use crate::flags::Flags;
 
 /// Files of agents at most, of all places together.
@@ -119,12 +118,9 @@ fn hint(near: &[String]) -> String {
 pub struct Catalog {
     entries: BTreeMap<String, Entry>,
     problems: Vec<Problem>,
-    seen: Vec<(PathBuf, Option<Mark>)>,
+    seen: Seen,
     files: usize,
 }
-
-/// What a file or directory looks like from outside.
-type Mark = (SystemTime, u64, u64);
 
 impl Catalog {
     /// Reads all there are.
@@ -180,7 +176,7 @@ impl Catalog {
 
     /// Whether a file or a directory that was looked at is another one now.
     pub fn is_stale(&self) -> bool {
-        self.seen.iter().any(|(path, seen)| mark(path) != *seen)
+        self.seen.is_stale()
     }
 
     fn near(&self, name: &str) -> Vec<String> {
@@ -230,7 +226,7 @@ impl Catalog {
         let mut paths = Vec::new();
         self.search(dir, DEPTH, &mut paths);
         for path in paths {
-            self.note(&path);
+            self.seen.note(&path);
             let text = match document::read(&path, file::MOST) {
                 Ok(Some(text)) => text,
                 Ok(None) => continue,
@@ -248,7 +244,7 @@ impl Catalog {
 
     /// Finds the files of a directory and below; links to directories are not followed.
     fn search(&mut self, dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
-        self.note(dir);
+        self.seen.note(dir);
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if document::is_absent(&error) => return,
@@ -259,7 +255,7 @@ impl Catalog {
         for entry in entries {
             let path = entry.path();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if depth == 0 || self.seen.len() >= MOST_SEEN {
+                if depth == 0 || self.seen.count() >= MOST_SEEN {
                     let message =
                         format!("directories are searched {DEPTH} deep, {MOST_SEEN} of them at most");
                     self.problems.push(Problem::skip(None, message).at(&path));
@@ -276,16 +272,6 @@ impl Catalog {
             }
         }
     }
-
-    fn note(&mut self, path: &Path) {
-        self.seen.push((path.to_owned(), mark(path)));
-    }
-}
-
-fn mark(path: &Path) -> Option<Mark> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
 }
 
 /// A directory and those above it, up to the root of its repository; alone where it is in none.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Definition;
+use crate::document;
 
 /// Bytes of a file at most.
 pub(super) const MOST: usize = 256 * 1024;
@@ -75,6 +76,17 @@ impl Problem {
         self.path = Some(path.to_owned());
         self
     }
+}
+
+/// What is wrong with a file.
+pub fn validate(path: &Path) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    match document::read(path, MOST) {
+        Ok(Some(text)) => drop(parse(&text, &mut problems)),
+        Ok(None) => problems.push(Problem::skip(None, "there is no such file")),
+        Err(error) => problems.push(Problem::skip(None, error.to_string())),
+    }
+    problems.into_iter().map(|problem| problem.at(path)).collect()
 }
 
 /// Reads a definition from the text of a file; what is wrong is appended to the problems.
@@ -254,6 +266,19 @@ mod tests {
         assert!(found.iter().all(|(_, skipped, _)| !skipped));
         assert!(found.iter().any(|(line, _, message)| *line == Some(4) && message.contains("`tools`?")));
         assert!(found.iter().any(|(line, _, message)| *line == Some(6) && message.contains("`red`")));
+    }
+
+    /// AD-17: a file is checked without being taken up.
+    #[test]
+    fn a_file_is_checked_by_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.md");
+        assert!(validate(&path)[0].message.contains("no such file"));
+        std::fs::write(&path, "---\nname: a\n---\n").unwrap();
+        let found = validate(&path);
+        assert_eq!((found.len(), found[0].path.as_deref()), (1, Some(path.as_path())));
+        std::fs::write(&path, "---\nname: a\ndescription: d\n---\n").unwrap();
+        assert_eq!(validate(&path), []);
     }
 
     /// AD-17: a document that grows beyond all bounds is refused.

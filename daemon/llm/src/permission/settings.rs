@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::rule::{Anchors, Behavior, Rule};
 use super::{Mode, Placed, Rules};
 use crate::definition::{Problem, up_to_root};
-use crate::document;
+use crate::document::{self, Seen};
 
 /// Bytes of a file at most.
 const MOST: usize = 1024 * 1024;
@@ -66,6 +66,7 @@ pub struct Settings {
     pub bypass_disabled: bool,
     /// What is wrong with the files.
     pub problems: Vec<Problem>,
+    seen: Seen,
 }
 
 impl Files {
@@ -112,14 +113,20 @@ impl Settings {
     pub fn load(files: &Files) -> Self {
         let mut settings = Self::default();
         settings.rules.directories.push(files.cwd.clone());
-        let mut seen = Vec::new();
+        let mut paths = Vec::new();
         for source in [Source::Managed, Source::Local, Source::Project, Source::User] {
-            if let Some(path) = files.path(source).filter(|path| !seen.contains(path)) {
+            if let Some(path) = files.path(source).filter(|path| !paths.contains(path)) {
+                settings.seen.note(&path);
                 settings.read(files, source, &path);
-                seen.push(path);
+                paths.push(path);
             }
         }
         settings
+    }
+
+    /// Whether a file is another one now.
+    pub fn is_stale(&self) -> bool {
+        self.seen.is_stale()
     }
 
     fn read(&mut self, files: &Files, source: Source, path: &Path) {

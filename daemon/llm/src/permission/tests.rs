@@ -339,7 +339,9 @@ fn settings_are_merged_and_what_is_wrong_is_named() {
     assert_eq!((decision.behavior, decision.source), (Allow, Some(Source::User)));
     let out = json!({"file_path": world.at("out/x")});
     assert_eq!(world.decide(Mode::AcceptEdits, &settings.rules, "Edit", &out), Allow);
+    assert!(!settings.is_stale());
     fs::write(world.at("home/.claude/settings.json"), "{\n  \"a\": 1,\n}").unwrap();
+    assert!(settings.is_stale());
     assert_eq!(Settings::load(&world.files()).problems.last().unwrap().line, Some(3));
 }
 

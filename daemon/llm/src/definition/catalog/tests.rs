@@ -1,5 +1,5 @@
 use super::*;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 struct World {
     dir: tempfile::TempDir,
