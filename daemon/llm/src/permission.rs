@@ -100,7 +100,7 @@ pub fn decide(mode: Mode, rules: &Rules, call: &Call<'_>) -> Decision {
     let first = |behavior| {
         rules.rules.iter().find(|placed| placed.rule.behavior() == behavior && placed.rule.means(&seen))
     };
-    if let Some(placed) = first(Behavior::Deny) {
+    if let Some(placed) = first(Behavior::Deny).or_else(|| denied_file(rules, call, &seen)) {
         return Decision::by(placed);
     }
     if mode == Mode::Plan && call.access == Access::Writes {
@@ -126,7 +126,7 @@ pub fn decide(mode: Mode, rules: &Rules, call: &Call<'_>) -> Decision {
 impl Rules {
     /// Whether a rule denies that a file is read; for tools that look through many.
     pub fn denies_reading(&self, place: &Place) -> bool {
-        self.rules.iter().any(|placed| placed.rule.denies_reading(place))
+        self.rules.iter().any(|placed| placed.rule.denies("Read", place))
     }
 }
 
@@ -196,6 +196,24 @@ fn allowed(rules: &Rules, seen: &Seen<'_>) -> Option<Decision> {
     }
     let each = commands.parts.iter().map(|part| by(&|rule| rule.allows_part(seen.tool, part)));
     each.collect::<Option<Vec<_>>>()?.into_iter().next()
+}
+
+/// The rule that denies a file which a shell's command would read or write. This finds the usual commands; a program can
+/// always open more than its words say.
+fn denied_file<'a>(rules: &'a Rules, call: &Call<'_>, seen: &Seen<'_>) -> Option<&'a Placed> {
+    let (line, commands) = seen.commands.as_ref()?;
+    let deny: Vec<&Placed> =
+        rules.rules.iter().filter(|placed| placed.rule.behavior() == Behavior::Deny).collect();
+    if deny.is_empty() {
+        return None;
+    }
+    for (tool, path) in bash::files(&commands.guesses(line)) {
+        let place = Place::of(call.cwd, Path::new(&path));
+        if let Some(placed) = deny.iter().find(|placed| placed.rule.denies(tool, &place)) {
+            return Some(*placed);
+        }
+    }
+    None
 }
 
 fn by_access(mode: Mode, rules: &Rules, call: &Call<'_>, seen: &Seen<'_>) -> Decision {

@@ -4,6 +4,8 @@
 //! that does not end, substitutions, subshells, redirections into files, comments, here-documents, control characters.
 //! To deny, a guess is enough; so every form in which a command may hide is looked at.
 
+use std::collections::BTreeSet;
+
 /// A line, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
@@ -22,6 +24,18 @@ const WRAPPERS: &[&str] = &[
 
 /// Words that lead to a command, at most; what has more of them is looked at no further.
 const MOST_WRAPPERS: usize = 32;
+
+/// Commands that print the files that they name.
+const READERS: &[&str] = &[
+    "awk", "base64", "bat", "cat", "cut", "diff", "egrep", "fgrep", "grep", "head", "hexdump", "less",
+    "more", "nl", "od", "rg", "sort", "strings", "tac", "tail", "uniq", "wc", "xxd",
+];
+/// Commands that change the files that they name.
+const WRITERS: &[&str] = &["chmod", "chown", "rm", "shred", "tee", "touch", "truncate", "unlink"];
+/// Commands that do both.
+const BOTH: &[&str] = &["cp", "dd", "ed", "install", "ln", "mv", "perl", "rsync", "sed", "vi", "vim"];
+/// Files of a line that are looked at, at most.
+const MOST_FILES: usize = 512;
 
 impl Commands {
     /// Takes a line apart.
@@ -55,6 +69,30 @@ impl Commands {
         }
         guesses
     }
+}
+
+/// The files that commands name, and the tool whose rules speak of what becomes of them.
+pub(super) fn files(guesses: &[String]) -> BTreeSet<(&'static str, String)> {
+    let mut files = BTreeSet::new();
+    for guess in guesses {
+        let mut words = guess.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let tools: &[&'static str] = match name {
+            _ if READERS.contains(&name) => &["Read"],
+            _ if WRITERS.contains(&name) => &["Edit"],
+            _ if BOTH.contains(&name) => &["Read", "Edit"],
+            _ => continue,
+        };
+        let paths =
+            words.map(|word| word.trim_start_matches(['<', '>'])).filter(|word| !word.starts_with('-'));
+        for path in paths.filter(|path| !path.is_empty()) {
+            if files.len() >= MOST_FILES {
+                return files;
+            }
+            files.extend(tools.iter().map(|tool| (*tool, path.to_owned())));
+        }
+    }
+    files
 }
 
 /// The forms of one command: as it is, without quotes, with variables that hold nothing, without what only leads to

@@ -160,15 +160,11 @@ impl Rule {
             }
     }
 
-    /// Whether it denies that this file is read, by whatever tool; for tools that search many files.
-    pub(super) fn denies_reading(&self, place: &Place) -> bool {
+    /// Whether it denies a tool this file, whoever touches it: a tool that looks through many, a shell.
+    pub(super) fn denies(&self, tool: &str, place: &Place) -> bool {
         self.behavior == Behavior::Deny
-            && self.is_of("Read")
-            && match &self.what {
-                What::All => true,
-                What::Files { root, pattern } => self.means_files(root, pattern, Some(place)),
-                What::Command(_) | What::Domain(_) | What::AgentType(_) | What::Input { .. } => false,
-            }
+            && self.is_of(tool)
+            && matches!(&self.what, What::Files { root, pattern } if self.means_files(root, pattern, Some(place)))
     }
 
     fn is_of(&self, tool: &str) -> bool {

@@ -129,6 +129,30 @@ fn a_denied_command_is_denied_wherever_it_hides() {
     assert_eq!(world.decide(Mode::DontAsk, &rules, "Bash", &input), Deny);
 }
 
+/// PM-03: a file that is denied is denied to the usual commands as well.
+#[test]
+fn a_denied_file_is_denied_to_commands() {
+    let world = World::new();
+    fs::write(world.at("repo/.env"), "").unwrap();
+    std::os::unix::fs::symlink(world.at("repo/.env"), world.at("repo/plain")).unwrap();
+    let rules = world.rules(&[(Deny, "Read(.env)"), (Deny, "Edit(/src/**)"), (Allow, "Bash")]);
+    for (line, want) in [
+        ("cat .env", Deny),
+        ("ls; head -n 1 ./src/../.env | wc", Deny),
+        ("sort <.env", Deny),
+        ("cat < '.env'", Deny),
+        ("cat plain", Deny),
+        ("echo \"$(cat .env)\"", Deny),
+        ("sed -i s/a/b/ src/x", Deny),
+        ("rm -r src/x", Deny),
+        ("cat src/x", Allow),
+        ("rm .env", Allow),
+        ("git commit -m 'read .env'", Allow),
+    ] {
+        assert_eq!(world.decide(Mode::Default, &rules, "Bash", &json!({"command": line})), want, "{line}");
+    }
+}
+
 /// PM-03: the four anchors of patterns for files.
 #[test]
 fn patterns_for_files_have_four_anchors() {
