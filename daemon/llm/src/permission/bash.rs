@@ -22,8 +22,8 @@ const WRAPPERS: &[&str] = &[
     "timeout", "trap", "until", "while", "xargs", "zsh", "{", "}",
 ];
 
-/// Words that lead to a command, at most; what has more of them is looked at no further.
-const MOST_WRAPPERS: usize = 32;
+/// Bytes of what only leads to a command, in all forms of it; the command itself is always a form.
+const MOST_LEADING: usize = 64 * 1024;
 
 /// Commands that print the files that they name.
 const READERS: &[&str] = &[
@@ -136,18 +136,23 @@ fn unwrap(plain: &str, forms: &mut Vec<String>) {
         let rest = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
         rest.starts_with(['<', '>']).then(|| rest.trim_start_matches(['<', '>', '|', '&']).is_empty())
     };
-    let (mut wrapped, mut target) = (false, false);
-    for at in 0..words.len().min(MOST_WRAPPERS) {
+    let (mut wrapped, mut target, mut room) = (false, false, MOST_LEADING);
+    for at in 0..words.len() {
         let word = words[at];
         let name = word.rsplit('/').next().unwrap_or(word);
-        forms.push(words[at..].join(" "));
-        forms.push([&[name], &words[at + 1..]].concat().join(" "));
+        let redirect = redirects(word);
         let leads = target
             || WRAPPERS.contains(&name)
             || is_assignment(word)
             || wrapped && (word.starts_with('-') || word.starts_with(|first: char| first.is_ascii_digit()));
-        let redirect = redirects(word);
-        if !leads && redirect.is_none() {
+        let is_last = !leads && redirect.is_none();
+        if is_last || room > 0 {
+            let form = words[at..].join(" ");
+            room = room.saturating_sub(form.len());
+            forms.push([name, &form[word.len()..]].concat());
+            forms.push(form);
+        }
+        if is_last {
             break;
         }
         wrapped |= leads && !target;
@@ -398,6 +403,15 @@ mod tests {
             let guesses = Commands::of(line).guesses(line);
             assert!(guesses.iter().any(|guess| guess == "rm -rf /"), "{line:?}: {guesses:?}");
         }
+    }
+
+    /// PM-03: however much leads to a command, it is found, and not all of that is kept.
+    #[test]
+    fn much_that_leads_to_a_command_does_not_hide_it() {
+        let line = "sudo ".repeat(50_000) + "rm -rf /";
+        let guesses = Commands::of(&line).guesses(&line);
+        assert!(guesses.iter().any(|guess| guess == "rm -rf /"));
+        assert!(guesses.iter().map(String::len).sum::<usize>() < 5 * line.len());
     }
 
     proptest! {
