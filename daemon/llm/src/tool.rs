@@ -8,8 +8,10 @@ mod glob;
 mod grep;
 #[cfg(test)]
 mod lab;
+mod notebook_edit;
 mod path;
 mod read;
+mod todo_write;
 mod walk;
 mod write;
 
@@ -31,7 +33,9 @@ pub use edit::Edit;
 pub use files::Files;
 pub use glob::Glob;
 pub use grep::Grep;
+pub use notebook_edit::NotebookEdit;
 pub use read::Read;
+pub use todo_write::TodoWrite;
 pub use write::Write;
 
 /// What a model is told of a tool.
@@ -191,7 +195,16 @@ fn field(input: &Value, name: &str) -> String {
 
 /// All tools that need nothing but the agent's own context, in the order in which they are offered.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(Read), Arc::new(Write), Arc::new(Edit), Arc::new(Glob), Arc::new(Grep), Arc::new(Bash)]
+    vec![
+        Arc::new(Read),
+        Arc::new(Write),
+        Arc::new(Edit),
+        Arc::new(NotebookEdit),
+        Arc::new(Glob),
+        Arc::new(Grep),
+        Arc::new(Bash),
+        Arc::new(TodoWrite),
+    ]
 }
 
 /// Cuts a text to a number of bytes, at a character's border; says how much is missing.
