@@ -11,7 +11,10 @@ mod lab;
 mod notebook_edit;
 mod path;
 mod read;
+pub mod skill;
+mod synthetic_output;
 mod todo_write;
+mod tool_search;
 mod walk;
 mod write;
 
@@ -35,7 +38,10 @@ pub use glob::Glob;
 pub use grep::Grep;
 pub use notebook_edit::NotebookEdit;
 pub use read::Read;
+pub use skill::Skill;
+pub use synthetic_output::SyntheticOutput;
 pub use todo_write::TodoWrite;
+pub use tool_search::ToolSearch;
 pub use write::Write;
 
 /// What a model is told of a tool.
@@ -195,7 +201,7 @@ fn field(input: &Value, name: &str) -> String {
 
 /// All tools that need nothing but the agent's own context, in the order in which they are offered.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    vec![
+    let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Read),
         Arc::new(Write),
         Arc::new(Edit),
@@ -204,7 +210,12 @@ pub fn builtin() -> Vec<Arc<dyn Tool>> {
         Arc::new(Grep),
         Arc::new(Bash),
         Arc::new(TodoWrite),
-    ]
+        Arc::new(Skill),
+    ];
+    let search = ToolSearch::new(tools.iter().map(|tool| tool.spec()).collect());
+    tools.push(Arc::new(search));
+    tools.push(Arc::new(SyntheticOutput::default()));
+    tools
 }
 
 /// Cuts a text to a number of bytes, at a character's border; says how much is missing.
@@ -243,6 +254,19 @@ mod tests {
         assert!(bad(json!("text")).starts_with("bad input: "));
         let input: Input = read(json!({"file_path": "a"})).unwrap();
         assert_eq!((input.file_path.as_str(), input.limit), ("a", None));
+    }
+
+    /// TP-05: the order is fixed, and so are the specs: a provider's cache depends on it.
+    #[test]
+    fn the_tools_come_in_a_fixed_order() {
+        let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
+        let expected =
+            "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill ToolSearch SyntheticOutput";
+        assert_eq!(names.join(" "), expected);
+        for (tool, again) in builtin().iter().zip(builtin()) {
+            let spec = tool.spec();
+            assert_eq!((&spec, &spec.schema["type"]), (&again.spec(), &json!("object")));
+        }
     }
 
     /// SP-35
