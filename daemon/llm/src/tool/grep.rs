@@ -187,21 +187,19 @@ impl Search {
         let shown = walk::shown(path, &self.cwd);
         let mode = self.input.output_mode;
         let mut lines = Lines::new(mode, shown, self.input.numbers.unwrap_or(true), found.most());
+        searcher.search_reader(&self.matcher, Stoppable { file: &file, stop: &self.stop }, &mut lines).ok();
+        let Some(text) = lines.into_text() else { return };
         let modified = match mode {
             Mode::FilesWithMatches => file.metadata().and_then(|metadata| metadata.modified()).ok(),
             Mode::Content | Mode::Count => None,
         };
-        let reader = Stoppable { file, stop: &self.stop };
-        searcher.search_reader(&self.matcher, reader, &mut lines).ok();
-        if let Some(text) = lines.into_text() {
-            found.add((Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), path.to_owned()), text);
-        }
+        found.add((Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), path.to_owned()), text);
     }
 }
 
 /// A file that can be read until the search is stopped.
 struct Stoppable<'a> {
-    file: File,
+    file: &'a File,
     stop: &'a CancellationToken,
 }
 

@@ -103,7 +103,9 @@ fn show(files: &Files, path: &Path, part: Part, stop: CancellationToken) -> Resu
         )));
     }
     let text = lines.take(path, part).map_err(failed)?;
-    let stamp = lines.stamp().map_err(failed)?.unwrap_or_else(|| Stamp::large(&metadata));
+    // What is large by its own word is not read on to find that out.
+    let whole = if metadata.len() > MOST { None } else { lines.stamp().map_err(failed)? };
+    let stamp = whole.unwrap_or_else(|| Stamp::large(&metadata));
     files.saw(path::real(path).map_err(failed)?, stamp);
     Ok(Outcome::ok(text))
 }
@@ -259,6 +261,27 @@ mod tests {
         let last = many.text.lines().rev().nth(1).unwrap().trim().split('\t').next().unwrap().to_owned();
         let next: u64 = last.parse::<u64>().unwrap() + 1;
         assert!(many.text.ends_with(&format!("[more lines follow: go on with offset {next}]")));
+    }
+
+    /// Of a large file only the part is read that is asked for; what it was like is known all the same.
+    #[tokio::test]
+    async fn a_large_file_is_read_in_part_and_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let context = lab::context(dir.path());
+        let file = File::create(dir.path().join("a")).unwrap();
+        std::io::Write::write_all(&mut &file, b"one\ntwo\n").unwrap();
+        // So large that reading all of it would not end.
+        file.set_len(1 << 40).unwrap();
+        let part = call(&Read, &context, json!({"file_path": "a", "limit": 1})).await;
+        assert!(part.is_error && part.text.contains("is no text"), "{part:?}");
+        std::io::Write::write_all(&mut &file, &b"line\n".repeat(SNIFFED)).unwrap();
+        let part = call(&Read, &context, json!({"file_path": "a", "limit": 1})).await;
+        assert_eq!(part.text, "     1\tone\n[more lines follow: go on with offset 2]");
+        let edit = json!({"file_path": "a", "old_string": "one", "new_string": "1"});
+        let refused = call(&crate::tool::Edit, &context, edit.clone()).await;
+        assert!(refused.text.contains("16777216 can be edited"), "{refused:?}");
+        file.set_len(1 << 39).unwrap();
+        assert!(call(&crate::tool::Edit, &context, edit).await.text.contains("has changed since"));
     }
 
     /// TP-17: what is no text is an answer that says so.
