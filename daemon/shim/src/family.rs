@@ -68,12 +68,21 @@ impl Family {
         self.leader_end.filter(|_| leader_ran)
     }
 
-    /// Counts as empty where all that is left has ended, and is kept from being collected.
-    pub(crate) fn pass_over_held(&mut self) {
-        if is_all_held(own_pid()) {
-            self.childless = true;
-            self.leader_end.get_or_insert(KILLED);
+    /// Counts as empty where all that is left has ended, and is kept from being collected; says how the leader ended,
+    /// if that is known only now.
+    pub(crate) fn pass_over_held(&mut self) -> Option<LeaderEnd> {
+        if !is_all_held(own_pid()) {
+            return None;
         }
+        // Some of them may have ended a moment ago, and not be held at all.
+        let ended = self.reap();
+        if self.childless || !is_all_held(own_pid()) {
+            return ended;
+        }
+        self.childless = true;
+        let leader_ran = self.leader_end.is_none();
+        let end = *self.leader_end.get_or_insert(KILLED);
+        if leader_ran { Some(end) } else { ended }
     }
 }
 

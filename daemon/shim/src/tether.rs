@@ -77,7 +77,8 @@ impl Tether {
             self.take_signals();
             self.reap(&mut leash);
             if self.stop.on_time(Instant::now(), None) {
-                self.family.pass_over_held();
+                let ended = self.family.pass_over_held();
+                self.announce(&mut leash, ended);
             }
             if self.family.is_childless() {
                 break;
@@ -106,13 +107,16 @@ impl Tether {
 
     fn reap(&mut self, leash: &mut Leash) {
         let ended = self.family.reap();
-        let remaining = if self.family.is_childless() { 0 } else { living() };
-        if let Some(LeaderEnd { code, signal }) = ended {
-            leash.say(&TetherLine::Leader { code, signal, remaining });
-        }
+        self.announce(leash, ended);
         if !self.family.is_childless() {
             self.stop.on_death(None);
         }
+    }
+
+    fn announce(&self, leash: &mut Leash, ended: Option<LeaderEnd>) {
+        let Some(LeaderEnd { code, signal }) = ended else { return };
+        let remaining = if self.family.is_childless() { 0 } else { living() };
+        leash.say(&TetherLine::Leader { code, signal, remaining });
     }
 }
 
