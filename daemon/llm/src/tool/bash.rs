@@ -136,10 +136,11 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
     let ended = tokio::select! {
         biased;
         () = context.stop.cancelled() => Err("The command was stopped with the agent."),
+        // Before the output, which may never leave a moment for anything else.
+        () = tokio::time::sleep(timeout) => Err("The command's time was up: it was ended, with all that it started."),
         ended = until_end(&mut tether, &mut output, &mut kept) => ended.map_err(|_| {
             "The command's supervisor was killed: whether it ended is not known. Look before you repeat it."
         }),
-        () = tokio::time::sleep(timeout) => Err("The command's time was up: it was ended, with all that it started."),
     };
     let is_error = match ended {
         Err(why) => {
@@ -192,11 +193,11 @@ async fn until_end(tether: &mut Tether, output: &mut Receiver, kept: &mut Kept) 
     loop {
         tokio::select! {
             biased;
+            ended = tether.leader() => return ended,
             read = output.read(&mut buffer), if open => match read {
                 Ok(0) | Err(_) => open = false,
                 Ok(read) => kept.add(&buffer[..read]),
             },
-            ended = tether.leader() => return ended,
         }
     }
 }

@@ -52,21 +52,28 @@ impl Tool for Glob {
         async move {
             let input: Input = super::read(input)?;
             let start = context.path(input.path.as_deref().unwrap_or("."))?;
-            let pattern = context.path(&input.pattern)?;
-            // What is absolute stays so, and the rest begins at the path.
-            let pattern =
-                pattern.strip_prefix(context.cwd()).map_or(pattern.clone(), |rest| start.join(rest));
+            let whole = context.path(&input.pattern)?;
+            let is_whole = input.pattern.starts_with(['/', '~']);
+            let pattern = if is_whole { whole } else { PathBuf::from(input.pattern) };
             let (stop, cwd, found) = (context.stop.child_token(), context.cwd(), Found::new(context.most));
             let _ends = stop.clone().drop_guard();
-            blocking(move || find(&pattern, &cwd, found, &stop)).await
+            blocking(move || find(&start, &pattern, &cwd, found, &stop)).await
         }
         .map(super::settle)
         .boxed()
     }
 }
 
-fn find(pattern: &Path, cwd: &Path, found: Found, stop: &CancellationToken) -> Result<Outcome, Outcome> {
-    let (root, rest) = split(pattern);
+fn find(
+    start: &Path,
+    pattern: &Path,
+    cwd: &Path,
+    found: Found,
+    stop: &CancellationToken,
+) -> Result<Outcome, Outcome> {
+    let (plain, rest) = split(pattern);
+    // What is absolute stays so.
+    let root = start.join(plain);
     let matcher = matcher(&rest)?;
     let mut builder = walk::builder(&root)?;
     if rest.split('/').any(|part| part.starts_with('.')) {
@@ -85,7 +92,7 @@ fn find(pattern: &Path, cwd: &Path, found: Found, stop: &CancellationToken) -> R
     Ok(Outcome::ok(found.into_text(usize::MAX, "No file matches.")))
 }
 
-/// Where a walk begins, and the pattern below that.
+/// The part of a pattern that only names directories, and the pattern below that.
 fn split(pattern: &Path) -> (PathBuf, String) {
     let parts: Vec<Component<'_>> = pattern.components().filter(|part| *part != Component::CurDir).collect();
     let is_plain =
@@ -144,7 +151,13 @@ mod tests {
         assert_eq!(found(root, json!({"pattern": "./src/./f.*"})).await, "src/f.txt");
         let absolute = format!("{}/src/**/c.rs", root.display());
         assert_eq!(found(root, json!({"pattern": absolute})).await, "src/deep/c.rs");
+        let both = found(&root.join("src"), json!({"pattern": absolute, "path": "deep"})).await;
+        assert_eq!(both, "deep/c.rs");
         assert_eq!(found(root, json!({"pattern": "*.none"})).await, "No file matches.");
+        // Only the pattern is one.
+        fs::create_dir(root.join("[b]")).unwrap();
+        fs::write(root.join("[b]/g.rs"), "").unwrap();
+        assert_eq!(found(&root.join("[b]"), json!({"pattern": "*.rs"})).await, "g.rs");
     }
 
     /// SP-35

@@ -50,7 +50,9 @@ impl Left {
             }
         };
         match refused {
-            None => Some(format!("{remaining} processes of it go on; they are ended when you are done")),
+            None => {
+                Some(format!("Processes of it that go on: {remaining}; they are ended when you are done"))
+            }
             Some(mut tether) => {
                 tether.stop(GRACE).await;
                 Some(format!("{MOST} commands have left something running: what this one left was ended"))

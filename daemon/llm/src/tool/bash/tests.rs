@@ -98,13 +98,26 @@ async fn what_goes_on_ends_with_the_agent() {
     let dir = tempfile::tempdir().unwrap();
     let context = context(dir.path());
     let said = bash(&context, "sleep 1000 & echo $!").await;
-    assert!(!said.is_error && said.text.contains("[1 processes of it go on"), "{said:?}");
+    assert!(!said.is_error && said.text.contains("[Processes of it that go on: 1;"), "{said:?}");
     let left = printed(&said.text);
     assert!(!is_gone(left));
     assert_eq!(bash(&context, "true").await.text, "[no output]");
     assert!(!is_gone(left));
     context.left.end().await;
     assert!(is_gone(left));
+}
+
+/// What never stops printing hides neither its shell's end nor the end of its time.
+#[tokio::test]
+async fn a_flood_of_output_holds_nothing_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let left = bash(&context, "yes & exit 3").await;
+    assert!(left.text.ends_with("; they are ended when you are done]"), "{left:?}");
+    let input = json!({"command": "yes", "timeout": 1});
+    let ended = call(&Bash, &context, input).await;
+    assert!(ended.is_error && ended.text.contains("time was up"), "{ended:?}");
+    context.left.end().await;
 }
 
 /// AB-03: a forced stop drops the call, and that ends the tree.

@@ -42,6 +42,8 @@ async fn a_search_finds_what_rg_finds() {
     assert_eq!(found(root, json!({"pattern": "fn"})).await, "src/b.rs\na.rs\na.txt");
     assert_eq!(found(root, json!({"pattern": "fn", "path": "src"})).await, "src/b.rs");
     assert_eq!(found(root, json!({"pattern": "fn", "path": "a.txt"})).await, "a.txt");
+    std::os::unix::fs::symlink("a.txt", root.join("link")).unwrap();
+    assert_eq!(found(root, json!({"pattern": "fn", "path": "link"})).await, "link");
     assert_eq!(found(root, json!({"pattern": "fn", "type": "rust"})).await, "src/b.rs\na.rs");
     assert_eq!(found(root, json!({"pattern": "fn", "glob": "*.txt"})).await, "a.txt");
     assert_eq!(
