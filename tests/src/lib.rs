@@ -20,6 +20,7 @@
 
 pub mod conn;
 pub mod daemon;
+pub mod fake;
 pub mod process;
 pub mod programs;
 pub mod raw;
@@ -28,6 +29,7 @@ pub mod systemd;
 
 pub use conn::Conn;
 pub use daemon::{Builder, Daemon, Home};
+pub use fake::Fake;
 pub use raw::Raw;
 pub use skip::skip;
 

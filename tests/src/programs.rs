@@ -19,13 +19,23 @@ pub fn shim() -> PathBuf {
     directory().join("ccagent-shim")
 }
 
+/// The fake model API, which is built with the tests.
+pub fn fake_api() -> PathBuf {
+    beside().join("fake-api")
+}
+
+/// `target/<profile>`.
+fn beside() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let deps = own.parent().unwrap();
+    if deps.ends_with("deps") { deps.parent().unwrap() } else { deps }.to_owned()
+}
+
 /// `target/<profile>`, with the three programs in it.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        let own = std::env::current_exe().unwrap();
-        let deps = own.parent().unwrap();
-        let directory = if deps.ends_with("deps") { deps.parent().unwrap() } else { deps }.to_owned();
+        let directory = beside();
         if !["ccagentd", "ccagent-shim", "ccagentctl"].iter().all(|name| directory.join(name).exists()) {
             build(&directory);
         }

@@ -1,0 +1,151 @@
+//! The fake's HTTP: requests in, pieces out, and a list of what came.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::answer::{self, Outcome, Piece};
+use super::events::{self, Dialect};
+use super::script::Fault;
+
+/// Requests that are kept, and their bytes.
+const MOST_KEPT: (usize, usize) = (10_000, 256 << 20);
+/// Faults that are counted; beyond it, counting begins anew.
+const MOST_COUNTED: usize = 100_000;
+
+type Body = BoxBody<Bytes, io::Error>;
+
+#[derive(Debug, Default)]
+struct State {
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    /// How often a fault of a prompt happened.
+    counts: HashMap<(String, String), u32>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    path: String,
+    key: String,
+    body: Bytes,
+}
+
+/// Serves until it is dropped; each answer takes `latency` to begin.
+pub async fn serve(listener: TcpListener, latency: Duration) {
+    let state = Arc::new(Mutex::new(State::default()));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        stream.set_nodelay(true).ok();
+        let state = state.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| answer(state.clone(), latency, request));
+            http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+        });
+    }
+}
+
+async fn answer(
+    state: Arc<Mutex<State>>,
+    latency: Duration,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let path = request.uri().path().to_owned();
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let key = header("x-api-key").or_else(|| header("authorization")).unwrap_or_default().to_owned();
+    let dialect = match (request.method(), path.as_str()) {
+        (&Method::GET, "/log") => return Ok(whole(200, state.lock().unwrap().log())),
+        (&Method::POST, "/reset") => {
+            *state.lock().unwrap() = State::default();
+            return Ok(whole(200, Bytes::new()));
+        }
+        (&Method::POST, path) if path.ends_with("/messages") => Dialect::Messages,
+        (&Method::POST, path) if path.ends_with("/chat/completions") => Dialect::Chat,
+        _ => return Ok(whole(404, events::error("not_found_error", &path).into())),
+    };
+    let Ok(body) = request.into_body().collect().await else {
+        return Ok(whole(400, events::error("invalid_request_error", "the body is cut").into()));
+    };
+    let body = body.to_bytes();
+    let Ok(asked) = serde_json::from_slice::<Value>(&body) else {
+        return Ok(whole(400, events::error("invalid_request_error", "the body is no JSON").into()));
+    };
+    let (wait, outcome) = {
+        let mut state = state.lock().unwrap();
+        state.keep(Kept { path, key, body: body.clone() });
+        answer::of(dialect, &asked, body.len(), |prompt, fault, times| state.due(prompt, fault, times))
+    };
+    if !(latency + wait).is_zero() {
+        tokio::time::sleep(latency + wait).await;
+    }
+    Ok(match outcome {
+        Outcome::Error { status, after, body } => {
+            let mut response = whole(status, body);
+            if let Some(after) = after.and_then(|after| after.parse().ok()) {
+                response.headers_mut().insert("retry-after", after);
+            }
+            response
+        }
+        Outcome::Stream(pieces) => streamed(pieces),
+    })
+}
+
+impl State {
+    fn keep(&mut self, kept: Kept) {
+        self.bytes += kept.body.len();
+        self.kept.push_back(kept);
+        while self.kept.len() > MOST_KEPT.0 || self.bytes > MOST_KEPT.1 {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.bytes -= oldest.body.len();
+        }
+    }
+
+    fn log(&self) -> Bytes {
+        let requests = self.kept.iter().map(
+            |kept| json!({"path": kept.path, "key": kept.key, "body": String::from_utf8_lossy(&kept.body)}),
+        );
+        requests.collect::<Value>().to_string().into()
+    }
+
+    fn due(&mut self, prompt: &str, fault: &Fault, times: u32) -> bool {
+        if self.counts.len() >= MOST_COUNTED {
+            self.counts.clear();
+        }
+        let count = self.counts.entry((prompt.to_owned(), format!("{fault:?}"))).or_default();
+        *count += 1;
+        *count <= times
+    }
+}
+
+fn whole(status: u16, body: Bytes) -> Response<Body> {
+    let body = Full::new(body).map_err(|never| match never {}).boxed();
+    Response::builder().status(status).header("content-type", "application/json").body(body).unwrap()
+}
+
+fn streamed(pieces: Vec<Piece>) -> Response<Body> {
+    let frames = stream::iter(pieces).filter_map(|piece| async {
+        match piece {
+            Piece::Bytes(bytes) => Some(Ok(Frame::data(bytes))),
+            Piece::Pause(pause) => {
+                tokio::time::sleep(pause).await;
+                None
+            }
+            Piece::Break => Some(Err(io::ErrorKind::ConnectionReset.into())),
+        }
+    });
+    let body = BodyExt::boxed(StreamBody::new(frames));
+    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+}
