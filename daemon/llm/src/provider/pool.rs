@@ -189,6 +189,30 @@ mod tests {
         assert!(failure.to_string().contains("direct"), "{failure}");
     }
 
+    /// I14, C51: the authorities of whoever asks are trusted, and without them it is said what is missing.
+    #[tokio::test]
+    async fn the_authorities_of_the_environment_are_trusted() {
+        let (stub, pem) = Stub::start_tls(vec![vec![refusal(500, "", "over TLS")]]).await;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("own.pem");
+        std::fs::write(&file, pem).unwrap();
+        let url = stub.endpoint().base_url;
+        let pool = Pool::default();
+        let fails = async |pairs: &[(&str, &str)]| {
+            let env = env(pairs);
+            ask(&*open(&pool, "openai/m", &env).unwrap(), &[Message::user("hi")])
+                .await
+                .0
+                .unwrap_err()
+                .to_string()
+        };
+        let stranger = fails(&[("OPENAI_BASE_URL", &url)]).await;
+        assert!(stranger.contains("certificate") && stranger.contains("SSL_CERT_FILE"), "{stranger}");
+        let known = fails(&[("OPENAI_BASE_URL", &url), ("SSL_CERT_FILE", file.to_str().unwrap())]).await;
+        assert!(known.contains("over TLS"), "{known}");
+        assert_eq!(stub.heard().len(), 1);
+    }
+
     /// K144: what is not right in an environment is named with its variable.
     #[test]
     fn what_is_not_right_is_named() {

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use super::endpoint::Endpoint;
 use super::http::{Http, Silence};
@@ -49,6 +52,34 @@ impl Stub {
         Self { url, heard }
     }
 
+    /// The same behind TLS, with a certificate that nobody else trusts, and that certificate.
+    pub(super) async fn start_tls(answers: Vec<Vec<Say>>) -> (Self, String) {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let list = heard.clone();
+        tokio::spawn(async move {
+            let acceptor = TlsAcceptor::from(Arc::new(config));
+            let mut answers = answers.into_iter();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // A client that does not trust us leaves.
+                let Ok(stream) = acceptor.accept(stream).await else { continue };
+                serve(stream, answers.next().unwrap(), &list).await;
+            }
+        });
+        (Self { url, heard }, cert.pem())
+    }
+
     /// Where it is, with short timers for silence.
     pub(super) fn endpoint(&self) -> Endpoint {
         let other = Duration::from_mins(1);
@@ -72,7 +103,11 @@ pub(super) fn endpoint(url: &str, silence: Silence) -> Endpoint {
     }
 }
 
-async fn serve(mut stream: TcpStream, answer: Vec<Say>, heard: &Mutex<Vec<String>>) {
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    answer: Vec<Say>,
+    heard: &Mutex<Vec<String>>,
+) {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes);
@@ -95,6 +130,7 @@ async fn serve(mut stream: TcpStream, answer: Vec<Say>, heard: &Mutex<Vec<String
             Say::Silence => drop(stream.read(&mut [0; 1]).await),
         }
     }
+    stream.shutdown().await.ok();
 }
 
 /// A response of events that ends with its connection.
