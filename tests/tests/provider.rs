@@ -173,3 +173,24 @@ async fn twenty_agents_do_not_run_into_the_same_refusal() {
     assert_eq!(refused, 1, "who comes first after the pause is refused, and the others behind it are not");
     assert_eq!(fake.log().len(), 21);
 }
+
+/// I8, I16: hundreds of agents are under way at once, each with its own answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_agents_are_answered_at_once() {
+    let fake = Fake::with(&["--latency", "200"]);
+    let pool = Pool::default();
+    let agents: Vec<_> = (0..400)
+        .map(|agent| {
+            let provider = provider(&pool, &fake, BOTH[agent % 2]);
+            tokio::spawn(async move {
+                let prompt = format!("agent {agent}");
+                let answer = ask(&*provider, &[Message::user(prompt.clone())]).await.unwrap();
+                assert_eq!(answer.message.text().unwrap(), format!("heard: {prompt}"));
+            })
+        })
+        .collect();
+    for agent in agents {
+        agent.await.unwrap();
+    }
+    assert_eq!(fake.log().len(), 400);
+}

@@ -100,18 +100,11 @@ impl Http {
             // An error says that another thread was faster.
             ring::default_provider().install_default().ok();
         }
-        let mut builder = Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(silence.connect)
-            .user_agent(concat!("ccagent/", env!("CARGO_PKG_VERSION")));
-        for proxy in proxies(env)? {
-            builder = builder.proxy(proxy);
-        }
-        if let Some(path) = env.get("SSL_CERT_FILE").filter(|path| !path.is_empty()) {
-            builder = builder.tls_certs_only(authorities(path)?);
-        }
-        let client = builder.build().map_err(|error| HttpError::Client(innermost(&error)))?;
+        let client = match env.get("SSL_CERT_FILE").filter(|path| !path.is_empty()) {
+            Some(path) => client(env, silence, Some(authorities(path)?))?,
+            // A machine that has none can still reach what speaks without TLS.
+            None => client(env, silence, None).or_else(|_| client(env, silence, Some(Vec::new())))?,
+        };
         Ok(Self { client, silence })
     }
 
@@ -169,6 +162,26 @@ impl Http {
     }
 }
 
+/// A client that trusts some authorities, or those of the machine.
+fn client(
+    env: &BTreeMap<String, String>,
+    silence: Silence,
+    trusted: Option<Vec<Certificate>>,
+) -> Result<Client, HttpError> {
+    let mut builder = Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(silence.connect)
+        .user_agent(concat!("ccagent/", env!("CARGO_PKG_VERSION")));
+    for proxy in proxies(env)? {
+        builder = builder.proxy(proxy);
+    }
+    if let Some(trusted) = trusted {
+        builder = builder.tls_certs_only(trusted);
+    }
+    builder.build().map_err(|error| HttpError::Client(innermost(&error)))
+}
+
 fn proxies(env: &BTreeMap<String, String>) -> Result<Vec<Proxy>, HttpError> {
     type Make = fn(&str) -> reqwest::Result<Proxy>;
     let kinds: [(&str, Make); 3] = [
@@ -208,4 +221,23 @@ pub(super) fn innermost(error: &dyn Error) -> String {
         error = source;
     }
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stub::{Stub, refusal};
+    use super::*;
+
+    /// I14: a machine without any authorities reaches what speaks without TLS, and says what is missing for the rest.
+    #[tokio::test]
+    async fn a_machine_without_authorities_has_a_client() {
+        let mut http = Http::new(&BTreeMap::new(), Silence::default()).unwrap();
+        http.client = client(&BTreeMap::new(), Silence::default(), Some(Vec::new())).unwrap();
+        let plain = Stub::start(vec![vec![refusal(500, "", "plain")]]).await.endpoint().base_url;
+        let (tls, _) = Stub::start_tls(Vec::new()).await;
+        let asked = http.post(&plain, HeaderMap::new(), Vec::new()).await.unwrap();
+        assert!(matches!(asked, Asked::Refused(refused) if refused.body == "plain"));
+        let failure = http.post(&tls.endpoint().base_url, HeaderMap::new(), Vec::new()).await.unwrap_err();
+        assert!(matches!(&failure, Failure::Invalid(why) if why.contains("SSL_CERT_FILE")), "{failure}");
+    }
 }
