@@ -344,3 +344,20 @@ async fn bad_input_is_an_answer_to_the_model() {
     let ended = lab.run("- call: Echo\n  with: {text: 1}\n- say: '{{result}}'\n").await;
     assert!(ended.text.unwrap().starts_with("bad input at text: "));
 }
+
+/// AB-03, D50: what the tools of an agent left running ends with it, before its run does.
+#[tokio::test]
+async fn what_tools_left_running_ends_with_the_agent() {
+    let lab = Lab::new();
+    lab.say("m1", "Do it.");
+    let script = "- call: Bash\n  with: {command: 'sleep 1000 & echo $!'}\n- say: '{{result}}'\n";
+    let mut agent = lab.agent(script).await;
+    agent.toolbox = Toolbox::new(crate::tool::builtin());
+    let context = Arc::get_mut(&mut agent.context).unwrap();
+    context.shim = ccagent_tests::programs::shim();
+    context.env.insert("PATH".into(), "/usr/bin:/bin".into());
+    let text = agent.run().await.text.unwrap();
+    let pid = text.lines().next().unwrap().parse().unwrap();
+    assert!(text.contains("[Processes of it that go on: 1;"), "{text}");
+    assert_eq!(ccagent_shim::tree::stat::read(pid).unwrap(), None);
+}

@@ -132,7 +132,7 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
     }
     let script = Script::new(command, &context.temp).await.map_err(failed)?;
     let (mut tether, mut output) = start(context, &script, &cwd).await?;
-    let mut kept = Kept::new(context.most.saturating_sub(NOTE));
+    let mut kept = Kept::new(context.most - NOTE.min(context.most / 2));
     let ended = tokio::select! {
         biased;
         () = context.stop.cancelled() => Err("The command was stopped with the agent."),

@@ -73,7 +73,7 @@ impl Tool for Read {
             let part = Part {
                 first: input.offset.unwrap_or(1).max(1),
                 lines: input.limit.unwrap_or(LINES).max(1),
-                most: most.saturating_sub(NOTE),
+                most: most - NOTE.min(most / 2),
             };
             blocking(move || show(&files, &path, part, stop)).await
         }

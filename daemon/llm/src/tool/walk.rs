@@ -79,7 +79,7 @@ struct State {
 
 impl Found {
     pub(super) fn new(most: usize) -> Self {
-        Self { most: most.saturating_sub(NOTE), state: Mutex::default() }
+        Self { most: most - NOTE.min(most / 2), state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

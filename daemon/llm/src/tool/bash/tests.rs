@@ -62,6 +62,21 @@ async fn the_working_directory_is_kept() {
     assert_eq!(context.cwd(), root);
 }
 
+/// TP-06: the shell is the one that there is.
+#[tokio::test]
+async fn without_bash_it_is_sh() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut context = context(dir.path());
+    let shell = async |context: &Context| bash(context, "echo $0").await.text;
+    let first = shell(&context).await;
+    std::os::unix::fs::symlink("/bin/sh", dir.path().join("sh")).unwrap();
+    context.env.insert("PATH".into(), dir.path().to_str().unwrap().into());
+    assert_eq!(shell(&context).await, "sh");
+    std::os::unix::fs::symlink("/bin/sh", dir.path().join("bash")).unwrap();
+    assert_eq!(shell(&context).await, first);
+    assert_eq!(first, "bash");
+}
+
 /// SP-35: however much it prints, so much is kept, and it is not held up.
 #[tokio::test]
 async fn output_is_bounded() {
