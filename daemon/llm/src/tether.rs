@@ -1,8 +1,10 @@
 //! Programs of an agent inside the daemon: they and their trees live no longer than a value here.
 //!
 //! Each runs under `ccagent-shim tether`, which ends its tree when our end of a socket closes: by a drop, and by the
-//! kernel where the daemon is killed. Deliberately not here: output and its bounds. Whoever starts a program gives it
+//! kernel where the daemon is killed. A tree whose shim was killed is ended here. Deliberately not here: output and its bounds. Whoever starts a program gives it
 //! its streams.
+
+mod lost;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,6 +18,9 @@ use ccagent_shim::wire::{self, LeaderEnd, StartErrorKind, TetherLine, TetherRequ
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
+
+use crate::transcript::blocking;
+use lost::Marks;
 
 /// Shims of ours that run. A daemon that ends what it does not know among its children has to know these.
 static SHIMS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -57,6 +62,7 @@ pub struct Tether {
     pid: i32,
     leader: Option<LeaderEnded>,
     over: bool,
+    marks: Marks,
     /// Last, so that it is let go of after the socket; tokio collects it when it has ended.
     shim: Shim,
 }
@@ -110,9 +116,11 @@ impl Tether {
         ours.set_nonblocking(true)?;
         let shim = Shim::spawn(shim, theirs.into(), stdin, stdout)?;
         let mut control = BufReader::new(UnixStream::from_std(ours)?);
-        let line = wire::encode(spec).map_err(io::Error::from)?;
+        let mut spec = spec.clone();
+        let marks = Marks::put(&mut spec.env);
+        let line = wire::encode(&spec).map_err(io::Error::from)?;
         control.get_mut().write_all(&line).await?;
-        let mut tether = Self { control, pid: 0, leader: None, over: false, shim };
+        let mut tether = Self { control, pid: 0, leader: None, over: false, marks, shim };
         match tether.next().await? {
             TetherLine::Started { pid } => {
                 tether.pid = pid;
@@ -146,8 +154,14 @@ impl Tether {
     /// Waits until nothing of the tree is left. May be dropped and called again.
     pub async fn empty(&mut self) {
         while !self.over {
-            // Without a shim there is nothing to wait for.
-            self.over |= self.advance().await.is_err();
+            if self.advance().await.is_err() {
+                // The shim was killed. Whoever was its child is nobody's now.
+                let marks = self.marks.clone();
+                if let Err(error) = blocking(move || marks.end()).await {
+                    tracing::warn!(%error, pid = self.pid, "what a killed shim held may go on");
+                }
+                self.over = true;
+            }
         }
         if let Some(child) = &mut self.shim.child {
             child.wait().await.ok();

@@ -135,6 +135,25 @@ async fn a_flood_of_output_holds_nothing_up() {
     context.left.end().await;
 }
 
+/// D52, J124: a killed shim leaves nothing either, and how the command ended is not guessed.
+#[tokio::test]
+async fn a_killed_shim_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = context(dir.path());
+    let process = pid_from(dir.path());
+    let killed = async {
+        let process = process.await.unwrap();
+        let shim = tree::stat::read(process.pid).unwrap().unwrap().parent;
+        let shim = tree::stat::read(shim).unwrap().unwrap().process();
+        assert_eq!(tree::send(shim, rustix::process::Signal::KILL).unwrap(), tree::Delivery::Sent);
+        process
+    };
+    let command = "setsid sh -c 'trap \"\" TERM; while :; do sleep 1000; done' & echo $$ >pid; wait";
+    let (said, process) = tokio::join!(bash(&context, command), killed);
+    assert!(said.is_error && said.text.contains("supervisor was killed"), "{said:?}");
+    assert!(is_gone(process));
+}
+
 /// AB-03: a forced stop drops the call, and that ends the tree.
 #[tokio::test]
 async fn a_dropped_call_leaves_nothing() {
