@@ -121,7 +121,12 @@ impl Tether {
         let line = wire::encode(&spec).map_err(io::Error::from)?;
         control.get_mut().write_all(&line).await?;
         let mut tether = Self { control, pid: 0, leader: None, over: false, marks, shim };
-        match tether.next().await? {
+        let said = tether.next().await;
+        if said.is_err() {
+            // It may have started the program, and been killed before it said so.
+            tether.empty().await;
+        }
+        match said? {
             TetherLine::Started { pid } => {
                 tether.pid = pid;
                 Ok(tether)
