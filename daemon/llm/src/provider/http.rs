@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Certificate, Client, NoProxy, Proxy, Response};
+use reqwest::{Certificate, Client, NoProxy, Proxy, Response, Url};
 use rustls::crypto::{CryptoProvider, ring};
 
 use super::Failure;
@@ -17,6 +17,8 @@ use super::sse::Events;
 
 /// Bytes of an error's body that are read.
 const MOST_REFUSAL: usize = 64 << 10;
+/// How often it is looked whether the other side of a connection is still there.
+const ALIVE: Duration = Duration::from_secs(30);
 /// Bytes of what is no answer that are shown.
 const SHOWN: usize = 500;
 
@@ -63,10 +65,17 @@ pub enum HttpError {
 }
 
 /// A client with the settings of one environment. Clones share its connections.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Http {
     client: Client,
     silence: Silence,
+}
+
+/// There may be passwords in the addresses of proxies.
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http").field("silence", &self.silence).finish_non_exhaustive()
+    }
 }
 
 /// What a provider said instead of an answer.
@@ -124,6 +133,7 @@ impl Http {
             let kind = kind.to_owned();
             let body = self.refused(answer).await.body;
             let shown = &body[..body.floor_char_boundary(SHOWN)];
+            let url = without_password(url);
             return Err(Failure::Malformed(format!("{url} sent {kind} and no stream of events: {shown}")));
         }
         Ok(Asked::Answer(Events::new(answer, self.silence.pieces)))
@@ -142,7 +152,7 @@ impl Http {
     }
 
     fn broken(&self, url: &str, error: &reqwest::Error) -> Failure {
-        let why = innermost(error);
+        let (why, url) = (innermost(error), without_password(url));
         if error.is_builder() {
             return Failure::Invalid(format!("{url} is no address of a provider: {why}"));
         }
@@ -172,6 +182,11 @@ fn client(
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(silence.connect)
+        // A connection that died unseen would take each new request with it.
+        .tcp_keepalive(ALIVE)
+        .http2_keep_alive_interval(ALIVE)
+        .http2_keep_alive_timeout(ALIVE)
+        .http2_keep_alive_while_idle(true)
         .user_agent(concat!("ccagent/", env!("CARGO_PKG_VERSION")));
     for proxy in proxies(env)? {
         builder = builder.proxy(proxy);
@@ -214,6 +229,14 @@ fn authorities(path: &str) -> Result<Vec<Certificate>, HttpError> {
     if found.is_empty() { Err(bad("there is no certificate in it".to_owned())) } else { Ok(found) }
 }
 
+/// An address as it may be shown.
+fn without_password(url: &str) -> String {
+    let Ok(mut shown) = Url::parse(url) else { return url.to_owned() };
+    // Addresses that can't have a name have no password either.
+    shown.set_username("").and_then(|()| shown.set_password(None)).ok();
+    shown.into()
+}
+
 /// What an error says at its core; what is around it only says that something failed.
 pub(super) fn innermost(error: &dyn Error) -> String {
     let mut error = error;
@@ -227,6 +250,15 @@ pub(super) fn innermost(error: &dyn Error) -> String {
 mod tests {
     use super::super::stub::{Stub, refusal};
     use super::*;
+
+    /// I14: a password in an address is not in what is said about it.
+    #[tokio::test]
+    async fn a_password_in_an_address_is_not_shown() {
+        let http = Http::new(&BTreeMap::new(), Silence::default()).unwrap();
+        let url = "http://me:secret-word@127.0.0.1:1/v1";
+        let failure = http.post(url, HeaderMap::new(), Vec::new()).await.unwrap_err().to_string();
+        assert!(failure.contains("http://127.0.0.1:1/v1") && !failure.contains("secret-word"), "{failure}");
+    }
 
     /// I14: a machine without any authorities reaches what speaks without TLS, and says what is missing for the rest.
     #[tokio::test]

@@ -56,11 +56,18 @@ pub enum OpenError {
 type Account = (String, Option<Secret>);
 
 /// All open providers of a daemon.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Pool {
     silence: Silence,
     clients: Mutex<HashMap<Env, Http>>,
     limiters: Mutex<HashMap<Account, Arc<Limiter>>>,
+}
+
+/// There may be passwords in the addresses of proxies.
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("silence", &self.silence).finish_non_exhaustive()
+    }
 }
 
 impl Pool {
