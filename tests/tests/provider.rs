@@ -5,15 +5,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ccagent_llm::host::Permission;
 use ccagent_llm::message::{Block, Message, Role};
 use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::http::Silence;
 use ccagent_llm::provider::pool::Pool;
+use ccagent_llm::provider::retry::{self, Patience};
 use ccagent_llm::provider::{Answer, Failure, Provider, Request};
+use ccagent_llm::tool::Ask;
+use ccagent_llm::{Host, Incoming, Progress};
 use ccagent_tests::Fake;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 const KEY: &str = "sk-fake-0123456789";
@@ -33,17 +39,12 @@ fn provider(pool: &Pool, fake: &Fake, model: &str) -> Arc<dyn Provider> {
     pool.open(&route, &table, &env, Path::new("/")).unwrap()
 }
 
+fn request(messages: &[Message]) -> Request<'_> {
+    Request { model: "m", system: &[], tools: &[], messages, reminder: None, max_output: 1000, effort: None }
+}
+
 async fn ask(provider: &dyn Provider, messages: &[Message]) -> Result<Answer, Failure> {
-    let request = Request {
-        model: "m",
-        system: &["be brief".to_owned()],
-        tools: &[],
-        messages,
-        reminder: None,
-        max_output: 1000,
-        effort: None,
-    };
-    provider.answer(request, &mut |_| {}).await
+    provider.answer(request(messages), &mut |_| {}).await
 }
 
 /// What comes of a prompt.
@@ -193,4 +194,67 @@ async fn hundreds_of_agents_are_answered_at_once() {
         agent.await.unwrap();
     }
     assert_eq!(fake.log().len(), 400);
+}
+
+/// Somebody who looks on while a request is tried again.
+#[derive(Debug, Default)]
+struct Onlooker {
+    told: Mutex<Vec<Progress>>,
+}
+
+impl Host for Onlooker {
+    fn incoming(&self) -> BoxFuture<'_, Vec<Incoming>> {
+        std::future::ready(Vec::new()).boxed()
+    }
+
+    fn acknowledge(&self, _: Vec<String>) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    fn more(&self) -> BoxFuture<'_, bool> {
+        std::future::ready(false).boxed()
+    }
+
+    fn progress(&self, progress: Progress) -> BoxFuture<'_, ()> {
+        self.told.lock().unwrap().push(progress);
+        std::future::ready(()).boxed()
+    }
+
+    fn show(&self, _: &str) {}
+
+    fn ask(&self, _: Ask) -> BoxFuture<'_, Permission> {
+        std::future::ready(Permission::Allowed).boxed()
+    }
+}
+
+/// B30: what passes is waited out, and told; what does not is said at once.
+#[tokio::test]
+async fn what_passes_is_tried_again() {
+    let fake = Fake::start();
+    let patience = Patience { first: Duration::from_millis(1), ..Patience::default() };
+    for model in BOTH {
+        fake.reset();
+        let provider = provider(&Pool::default(), &fake, model);
+        let host = Onlooker::default();
+        let messages =
+            [Message::user("[[error:529 after=0.01*2]] [[error:500*4]] [[garbage*5]] [[say:at last]]")];
+        let answer =
+            retry::answer(&*provider, request(&messages), &mut |_| {}, patience, &host).await.unwrap();
+        assert_eq!(answer.message.text().unwrap(), "at last");
+        let told = host.told.into_inner().unwrap();
+        let why: Vec<&str> =
+            told.iter()
+                .filter_map(|progress| {
+                    if let Progress::Backoff { why, .. } = progress { Some(why.as_str()) } else { None }
+                })
+                .collect();
+        assert_eq!(why.len() + 1, fake.log().len(), "{why:?}");
+        for words in ["overloaded", "HTTP 500", "can't be understood"] {
+            assert!(why.iter().any(|why| why.contains(words)), "{words}: {why:?}");
+        }
+        let refused = [Message::user("[[error:401*1]] [[say:never]]")];
+        let failure =
+            retry::answer(&*provider, request(&refused), &mut |_| {}, patience, &Onlooker::default()).await;
+        assert_eq!(failure.unwrap_err().kind(), "authentication");
+    }
 }

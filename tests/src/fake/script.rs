@@ -20,7 +20,8 @@
 //! | `[[fail:TYPE]]` | an error event within the answer |
 //! | `[[silent:MS]]` | a pause behind the first event |
 //!
-//! Steps joined by `&` are one answer. A fault happens each time, or with `*N` behind it the first N times.
+//! Steps joined by `&` are one answer. A fault happens each time, or with `*N` behind it in the first N requests with
+//! this prompt.
 
 use serde_json::{Value, json};
 
