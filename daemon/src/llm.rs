@@ -9,6 +9,7 @@
 
 pub mod brief;
 mod desk;
+mod judge;
 mod output;
 mod run;
 
@@ -23,6 +24,7 @@ use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
 use ccagent_llm::agent::Halt;
+use ccagent_llm::provider::pool::Pool;
 use ccagent_proto::task::{Task, TaskError};
 use ccagent_proto::{Millis, TaskId};
 use futures_util::FutureExt as _;
@@ -64,6 +66,8 @@ struct Inner {
     vault: Arc<Vault>,
     handle: OnceLock<Handle>,
     live: Mutex<HashMap<TaskId, Live>>,
+    /// What all agents share on the way to their providers.
+    providers: Pool,
     runs: AtomicU64,
     tracker: TaskTracker,
     /// Ends all runs where they are: the next daemon finds them interrupted.
@@ -89,6 +93,7 @@ impl Agents {
             vault,
             handle: OnceLock::new(),
             live: Mutex::default(),
+            providers: Pool::default(),
             runs: AtomicU64::new(RUNS),
             tracker: TaskTracker::new(),
             detach: CancellationToken::new(),

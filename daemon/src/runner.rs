@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ccagent_core::effect::Start;
 use ccagent_core::recovery::Survivor;
+use ccagent_llm::tether;
 use ccagent_proto::runner::{RunnerInfo, RunnerKind};
 use ccagent_proto::{Error, Kind, Millis, TaskId};
 use ccagent_shim::files as shim_files;
@@ -191,7 +192,10 @@ impl Runner {
 
     /// The task whose shim has a process id.
     pub fn task_of_shim(&self, pid: u32) -> Option<TaskId> {
-        self.inner.agents().iter().find(|(_, agent)| agent.shim == Some(pid)).map(|(task, _)| *task)
+        let own =
+            self.inner.agents().iter().find(|(_, agent)| agent.shim == Some(pid)).map(|(task, _)| *task);
+        // Programs that tools run are their agent's.
+        own.or_else(|| tether::task_of(pid)?.parse().ok())
     }
 
     /// Writes to a program's input; answers when the program has all the bytes, however late it reads them. Dropped

@@ -19,6 +19,7 @@ pub mod message;
 pub mod notification;
 pub mod openrpc;
 pub mod place;
+pub mod provider;
 pub mod runner;
 pub mod session;
 pub mod task;

@@ -6,32 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::provider::VARIABLES;
 
 use super::spawn;
 use crate::app::App;
 use crate::exit::{Exit, Stop};
-
-/// Variables that a model's provider is found and reached by: the daemon may have been started from elsewhere.
-const PROVIDER: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "ANTHROPIC_MODEL",
-    "CLAUDE_CODE_SUBAGENT_MODEL",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "OPENAI_MODEL",
-    "OLLAMA_HOST",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "HTTP_PROXY",
-    "http_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-    "NO_PROXY",
-    "no_proxy",
-    "SSL_CERT_FILE",
-];
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -74,7 +53,7 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     let detach = args.spawn.detach;
     let prompt = prompt(args.prompt_file, args.prompt)?;
     let given = args.spawn.params(app)?;
-    let here = PROVIDER.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let here = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     let mut env: BTreeMap<String, String> = here.filter(|(_, value)| !value.is_empty()).collect();
     env.extend(given.env.unwrap_or_default());
     let params = AgentSpawnParams {

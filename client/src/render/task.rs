@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccagent_proto::TaskId;
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::{Task, TaskStatus};
 use comfy_table::{Cell, Color};
 
@@ -166,7 +167,10 @@ pub(crate) fn full(task: &Task) -> String {
         ("pid", task.runner.pid.map(|pid| pid.to_string())),
         ("directory", text(&task.cwd)),
         ("worktree", worktree),
+        ("agent type", task.agent_type.clone()),
         ("model", task.model.clone()),
+        ("permissions", (task.runner.kind == RunnerKind::Llm).then(|| task.permission_mode.clone())),
+        ("used", used(task)),
         ("environment", list(task.env_names.clone())),
         ("labels", list(task.labels.iter().map(|(key, value)| format!("{key}={value}")).collect())),
         ("after", list(task.after.iter().map(ToString::to_string).collect())),
@@ -186,6 +190,14 @@ pub(crate) fn full(task: &Task) -> String {
         shown.push_str(&clean(&result.text));
     }
     shown
+}
+
+/// What a model's work took.
+fn used(task: &Task) -> Option<String> {
+    let usage = &task.usage;
+    let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+    let used = || format!("{} tokens, {} tool calls{cost}", usage.total_tokens, usage.tool_uses);
+    (usage.billed_tokens > 0).then(used)
 }
 
 /// A task for tests.

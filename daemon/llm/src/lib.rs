@@ -22,8 +22,8 @@ pub mod permission;
 pub mod pool;
 pub mod prompt;
 pub mod provider;
-pub mod tether;
 pub mod route;
+pub mod tether;
 pub mod tool;
 pub mod transcript;
 

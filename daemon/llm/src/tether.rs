@@ -6,7 +6,7 @@
 
 mod lost;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,12 +22,18 @@ use tokio::process::{Child, Command};
 use crate::transcript::blocking;
 use lost::Marks;
 
-/// Shims of ours that run. A daemon that ends what it does not know among its children has to know these.
-static SHIMS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// Shims of ours that run, and the tasks for which they do. A daemon that ends what it does not know among its children
+/// has to know these.
+static SHIMS: Mutex<BTreeMap<u32, Option<String>>> = Mutex::new(BTreeMap::new());
 
 /// The process ids of all shims that hold a tether, taken from before anybody can see them.
-pub fn shims() -> BTreeSet<u32> {
-    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+pub fn shims() -> Vec<u32> {
+    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+}
+
+/// The task for which a shim holds a tether.
+pub fn task_of(shim: u32) -> Option<String> {
+    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).get(&shim).cloned().flatten()
 }
 
 /// Why a program does not run.
@@ -74,13 +80,18 @@ struct Shim {
 }
 
 impl Shim {
-    fn spawn(program: &Path, control: OwnedFd, stdin: Stdio, stdout: Stdio) -> io::Result<Self> {
+    fn spawn(
+        program: &Path,
+        task: Option<String>,
+        control: OwnedFd,
+        (stdin, stdout): (Stdio, Stdio),
+    ) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.arg("tether").env_clear().stdin(stdin).stdout(stdout).stderr(control);
         // Known before anybody who lists our children asks.
         let mut shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
-        shims.extend(child.id());
+        shims.extend(child.id().map(|pid| (pid, task)));
         Ok(Self { child: Some(child) })
     }
 }
@@ -114,7 +125,8 @@ impl Tether {
     ) -> Result<Self, TetherError> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let shim = Shim::spawn(shim, theirs.into(), stdin, stdout)?;
+        let task = spec.env.get(ccagent_shim::tree::TASK_ID).cloned();
+        let shim = Shim::spawn(shim, task, theirs.into(), (stdin, stdout))?;
         let mut control = BufReader::new(UnixStream::from_std(ours)?);
         let mut spec = spec.clone();
         let marks = Marks::put(&mut spec.env);

@@ -30,6 +30,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
+use crate::provider::mask::Mask;
 
 pub use bash::{Bash, Left};
 pub use edit::Edit;
@@ -103,6 +104,8 @@ pub struct Ask {
     pub summary: String,
     /// What it does.
     pub access: Access,
+    /// Where relative paths begin.
+    pub cwd: PathBuf,
 }
 
 /// What a call gave.
@@ -141,6 +144,8 @@ pub struct Context {
     pub stop: CancellationToken,
     /// Bytes of a result at most; what is more is cut, and the result says so.
     pub most: usize,
+    /// Keeps secrets out of results, and so out of all that follows from them.
+    pub mask: Arc<Mask>,
     /// The files that the agent has seen.
     pub files: Files,
     /// The shim, under which programs run.

@@ -211,7 +211,7 @@ impl Archive {
                 None => return Ok(()),
             },
         };
-        task.command = Some(work.command.clone());
+        task.command = Some(work.command.clone()).filter(|command| !command.is_empty());
         task.prompt.clone_from(&work.prompt);
         Ok(())
     }

@@ -9,6 +9,7 @@ use ccagent_core::notification::Coming;
 use ccagent_core::task::Step;
 use ccagent_core::{Caller, RunnerEvent};
 use ccagent_llm::host::{Host, Incoming, Permission, Progress};
+use ccagent_llm::provider::price::Price;
 use ccagent_llm::tool::Ask;
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams};
 use ccagent_proto::message::Message;
@@ -19,6 +20,7 @@ use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
+use super::judge::Judge;
 use super::output::Output;
 use crate::driver::{Clock, Handle};
 use crate::hub::{Hub, Key};
@@ -36,6 +38,9 @@ pub(super) struct Desk {
     pub(super) handle: Handle,
     pub(super) hub: Hub,
     pub(super) output: Output,
+    pub(super) judge: Judge,
+    /// What its model's tokens cost, if that is known.
+    pub(super) price: Option<Price>,
     pub(super) clock: Clock,
 }
 
@@ -123,7 +128,7 @@ impl Host for Desk {
             Progress::Answered { usage, calls } => Report::Worked(Step::Answered {
                 input: usage.all_input(),
                 output: usage.output,
-                micro_usd: None,
+                micro_usd: self.price.as_ref().map(|price| micro(price.cost(usage))),
                 calls,
             }),
             Progress::Tool { name, summary } => {
@@ -146,9 +151,20 @@ impl Host for Desk {
         self.output.say(text);
     }
 
-    fn ask(&self, _ask: Ask) -> BoxFuture<'_, Permission> {
-        ready(Permission::Allowed).boxed()
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission> {
+        ready(self.judge.judge(&ask)).boxed()
     }
+}
+
+/// Dollars in millionths.
+fn micro(dollars: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` keeps within the bounds"
+    )]
+    let micro = (dollars * 1e6).round() as u64;
+    micro
 }
 
 const fn on(kind: WaitKind) -> WaitingOn {

@@ -14,15 +14,18 @@ use ccagent_core::task::{Brief, Launch, Prompt};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox};
 use ccagent_llm::message::Message;
 use ccagent_llm::provider::Provider;
-use ccagent_llm::provider::offline::Offline;
+use ccagent_llm::provider::choose::{Route, Table};
+use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
-use ccagent_llm::tool::Context;
+use ccagent_llm::tool::{self, Context, Files, Left, Tool};
 use ccagent_llm::transcript::{self, Found, Header, Transcript};
 use ccagent_proto::task::TaskError;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
+use super::brief;
 use super::desk::{self, Desk};
+use super::judge::Judge;
 use super::output::{Output, Writer, Written};
 use super::{Inner, failed};
 use crate::driver::{Clock, Handle};
@@ -87,7 +90,12 @@ async fn work(
 ) -> Result<Finished, String> {
     let launch = launch(inner, start).await?;
     let brief = launch.brief.clone().ok_or("what it is was not stored")?;
-    let env = environment(inner, start, &launch);
+    let env = brief::environment(environment(inner, start, &launch));
+    let table = Table::default();
+    let secrets = table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
+    let mask = Arc::new(Mask::new(secrets));
+    let route = table.route(Some(&brief.model), None, &env).map_err(said)?;
+    let provider = provider(inner, &route, &env, &launch.cwd).await?;
     let desk = Arc::new(Desk {
         task: start.task,
         attempt: start.attempt,
@@ -95,10 +103,11 @@ async fn work(
         handle: handle.clone(),
         hub: inner.hub.clone(),
         output: output.clone(),
+        judge: judge(&brief, &env, &launch.cwd).await?,
+        price: route.price,
         clock: Clock::start(),
     });
     begin(&desk).await?;
-    let provider = provider(&brief, Path::new(&launch.cwd)).await?;
     let Found { transcript, mut messages, mut seen, .. } = conversation(start, &brief).await?;
     let id = format!("prompt:{}", start.attempt);
     if let Some(text) =
@@ -111,18 +120,22 @@ async fn work(
     }
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
-        env,
-        temp: Path::new(&start.directory).join("tmp"),
+        env: for_programs(env, &table),
+        temp: temp(start)?,
         stop: CancellationToken::new(),
         most: RESULT_MOST,
+        mask,
+        files: Files::default(),
+        shim: inner.settings.shim.clone(),
+        left: Left::default(),
         host: desk.clone(),
     };
     let agent = Agent {
         host: desk,
         provider,
-        model: brief.model.clone(),
+        model: route.model,
         system: brief.system.clone(),
-        toolbox: Toolbox::new(Vec::new()),
+        toolbox: toolbox(&brief),
         context: Arc::new(context),
         transcript,
         messages,
@@ -142,6 +155,48 @@ async fn work(
     Ok(finished(agent.run().await))
 }
 
+/// Who answers. May read a file, so it blocks elsewhere.
+async fn provider(
+    inner: &Arc<Inner>,
+    route: &Route,
+    env: &BTreeMap<String, String>,
+    cwd: &str,
+) -> Result<Arc<dyn Provider>, String> {
+    let (inner, route, env, cwd) = (inner.clone(), route.clone(), env.clone(), PathBuf::from(cwd));
+    let open = move || inner.providers.open(&route, &Table::default(), &env, &cwd).map_err(said);
+    tokio::task::spawn_blocking(open).await.map_err(said)?
+}
+
+async fn judge(brief: &Brief, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
+    let (mode, home, cwd) = (brief.permission_mode.clone(), env.get("HOME").cloned(), cwd.to_owned());
+    let loaded = tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), &cwd)).await;
+    loaded.map_err(|error| error.to_string())
+}
+
+/// The tools that it has, in the order in which they are offered.
+fn toolbox(brief: &Brief) -> Toolbox {
+    let has = |tool: &Arc<dyn Tool>| brief.tools.contains(&tool.spec().name);
+    Toolbox::new(tool::builtin().into_iter().filter(has).collect())
+}
+
+/// The environment of the programs that its tools run: the keys of providers are no business of theirs.
+fn for_programs(mut env: BTreeMap<String, String>, table: &Table) -> BTreeMap<String, String> {
+    for (_, setting) in table.providers() {
+        if let Some(key) = &setting.key_env {
+            env.remove(key);
+        }
+    }
+    env
+}
+
+/// A directory for what its tools leave, which goes with the task.
+fn temp(start: &Start) -> Result<PathBuf, String> {
+    let directory = Path::new(&start.directory).join("tmp");
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|error| format!("the directory {} could not be made: {error}", directory.display()))?;
+    Ok(directory)
+}
+
 /// Says that it begins, and waits until that is stored: from here on a crash interrupts it.
 async fn begin(desk: &Desk) -> Result<(), String> {
     desk.report(Report::Began).await;
@@ -156,20 +211,6 @@ fn environment(inner: &Inner, start: &Start, launch: &Launch) -> BTreeMap<String
     env.insert("CCAGENT_SOCKET".to_owned(), inner.settings.socket.display().to_string());
     env.insert("CCAGENT_TOKEN".to_owned(), start.token.clone());
     env
-}
-
-/// Who answers.
-async fn provider(brief: &Brief, cwd: &Path) -> Result<Arc<dyn Provider>, String> {
-    let Some(rest) = brief.model.strip_prefix("offline") else {
-        return Err(format!("there is no provider of the model {:?}", brief.model));
-    };
-    let Some(file) = rest.strip_prefix(':') else { return Ok(Arc::new(Offline::of_prompt())) };
-    let path = cwd.join(file);
-    let text = tokio::fs::read_to_string(&path).await;
-    let text =
-        text.map_err(|error| format!("the offline script {} can't be read: {error}", path.display()))?;
-    let offline = Offline::of_script(&text).map_err(|why| format!("{}: {why}", path.display()))?;
-    Ok(Arc::new(offline))
 }
 
 /// The conversation that an earlier run left, or a new one.

@@ -36,7 +36,7 @@ pub(crate) async fn spawn(
     mut params: AgentSpawnParams,
 ) -> Result<AgentSpawnResult, Error> {
     let mut caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
-    if let Err(error) = brief(&mut caller, &params) {
+    if let Err(error) = brief(&context, &mut caller, &params).await {
         caller.vault.into_iter().for_each(|vault| context.vault.forget(vault));
         return Err(error);
     }
@@ -48,14 +48,26 @@ pub(crate) async fn spawn(
 
 /// Works out what the agent is that a spawn makes inside the daemon; a program, and one that is taken up again, need
 /// nothing of it.
-fn brief(caller: &mut Caller, params: &AgentSpawnParams) -> Result<(), Error> {
+async fn brief(context: &Context, caller: &mut Caller, params: &AgentSpawnParams) -> Result<(), Error> {
     bounds::spawn(params)?;
     let inside = params.command.is_none() && params.resume_agent_id.is_none() && params.prompt.is_some();
     if inside {
-        let cwd = params.cwd.clone().or_else(|| caller.cwd.clone()).unwrap_or_default();
-        caller.brief = Some(Arc::new(brief::of(params, &cwd)?));
+        caller.brief = Some(Arc::new(work_out(context, caller, params).await?.brief));
     }
     Ok(())
+}
+
+/// What an agent is that this caller spawns by these params.
+pub(crate) async fn work_out(
+    context: &Context,
+    caller: &Caller,
+    params: &AgentSpawnParams,
+) -> Result<brief::Worked, Error> {
+    let mut given = (*caller.base).clone();
+    given.extend(context.vault.get(caller.vault.as_slice()));
+    let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
+    let params = params.clone();
+    Context::blocking(move || brief::of(&params, &by)).await
 }
 
 /// Runs an ended task again.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccagent_core::input::Report;
+use ccagent_llm::tether;
 use ccagent_shim::files;
 use ccagent_shim::tree::stat::{self, Stat};
 use ccagent_shim::tree::{self, Process};
@@ -242,7 +243,8 @@ fn may_be_left(process: &Stat, all: &HashMap<i32, Stat>, since: u64, adopters: &
 fn orphans(inner: &Inner) -> io::Result<Vec<i32>> {
     let children = tree::children(std::process::id().cast_signed())?;
     // Asked for after the reading: a shim is known from the moment on in which it is anybody's child.
-    let shims = inner.shims();
+    let mut shims = inner.shims();
+    shims.extend(tether::shims());
     let own_group = getpgrp().as_raw_nonzero().get();
     let strangers = children.into_iter().filter(|child| {
         let is_shim = shims.iter().any(|shim| shim.cast_signed() == child.pid);

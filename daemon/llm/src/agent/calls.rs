@@ -145,12 +145,14 @@ impl Agent {
             input: call.input.clone(),
             summary,
             access: tool.access(call.input),
+            cwd: self.context.cwd(),
         };
         match self.host.ask(ask).await {
             Permission::Allowed => {}
             Permission::Denied(why) => return Outcome::error(why),
         }
         let mut outcome = tool.call(&self.context, call.input.clone()).await;
+        outcome.text = self.context.mask.text(outcome.text);
         cut(&mut outcome.text, self.context.most);
         outcome
     }

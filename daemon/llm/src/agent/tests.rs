@@ -148,6 +148,7 @@ impl Lab {
                 temp: self.dir.path().to_owned(),
                 stop: CancellationToken::new(),
                 most: 1000,
+                mask: Arc::default(),
                 files: crate::tool::Files::default(),
                 shim: PathBuf::new(),
                 left: crate::tool::Left::default(),

@@ -47,6 +47,7 @@ pub(super) fn context(dir: &Path) -> Context {
         temp: dir.to_owned(),
         stop: CancellationToken::new(),
         most: 10_000,
+        mask: Arc::default(),
         files: Files::default(),
         shim: PathBuf::new(),
         left: Left::default(),
