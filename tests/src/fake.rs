@@ -56,6 +56,11 @@ impl Fake {
         serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
+    /// Waits until so many requests came.
+    pub fn requests(&self, least: usize) {
+        assert!(self.http("GET", &format!("/log/{least}")).starts_with("HTTP/1.1 200"));
+    }
+
     /// Forgets requests and counts.
     pub fn reset(&self) {
         assert!(self.http("POST", "/reset").starts_with("HTTP/1.1 200"));

@@ -9,6 +9,7 @@ mod all {
     mod framing;
     mod hostile;
     mod idempotency;
+    mod llm;
     mod log;
     mod mailbox;
     mod message;

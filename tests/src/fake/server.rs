@@ -17,6 +17,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use super::answer::{self, Outcome, Piece};
 use super::events::{self, Dialect};
@@ -33,6 +34,8 @@ type Body = BoxBody<Bytes, io::Error>;
 struct State {
     kept: VecDeque<Kept>,
     bytes: usize,
+    /// How many came in all.
+    came: watch::Sender<usize>,
     /// How often a fault of a prompt happened.
     counts: HashMap<(String, String), u32>,
 }
@@ -68,6 +71,12 @@ async fn answer(
     let key = header("x-api-key").or_else(|| header("authorization")).unwrap_or_default().to_owned();
     let dialect = match (request.method(), path.as_str()) {
         (&Method::GET, "/log") => return Ok(whole(200, state.lock().unwrap().log())),
+        (&Method::GET, path) if path.starts_with("/log/") => {
+            let least: usize = path.trim_start_matches("/log/").parse().unwrap_or_default();
+            let mut came = state.lock().unwrap().came.subscribe();
+            came.wait_for(|came| *came >= least).await.ok();
+            return Ok(whole(200, Bytes::new()));
+        }
         (&Method::POST, "/reset") => {
             *state.lock().unwrap() = State::default();
             return Ok(whole(200, Bytes::new()));
@@ -107,6 +116,7 @@ impl State {
     fn keep(&mut self, kept: Kept) {
         self.bytes += kept.body.len();
         self.kept.push_back(kept);
+        self.came.send_modify(|came| *came += 1);
         while self.kept.len() > MOST_KEPT.0 || self.bytes > MOST_KEPT.1 {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.bytes -= oldest.body.len();
