@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ccagent_core::Limits;
+use ccagent_llm::provider::setting::Setting;
 use ccagent_proto::daemon::ConfigValue;
 use ccagent_proto::{Millis, place};
 use nix::unistd::{Uid, User};
@@ -69,6 +70,18 @@ pub enum ConfigError {
         /// What would be right.
         expected: &'static str,
     },
+    /// A section that is not right.
+    #[error("{source_name}: {key} is not right: {expected}; it says {value}")]
+    BadSection {
+        /// The layer.
+        source_name: String,
+        /// The key.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// What is wrong with it.
+        expected: String,
+    },
     /// No place for the state.
     #[error("no state directory: set CCAGENT_STATE_DIR, XDG_STATE_HOME or HOME")]
     NoStateDir,
@@ -99,6 +112,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// The user's config file, whether it exists or not.
     pub file: Option<PathBuf>,
+    /// Providers of models, in the order in which they are tried: the user's, then the machine's.
+    pub providers: Vec<(String, Setting)>,
 }
 
 impl Config {
@@ -109,7 +124,8 @@ impl Config {
     pub fn load(flags: &Flags, env: place::Lookup<'_>) -> Result<Self, ConfigError> {
         let mut values: BTreeMap<String, ConfigValue> =
             KEYS.iter().map(|key| (key.name.to_owned(), value(key.default_value(), "default"))).collect();
-        read_file(Path::new(MACHINE), "machine", &mut values)?;
+        let machine = read_file(Path::new(MACHINE), "machine", &mut values)?;
+        let mut providers = Vec::new();
         let file = flags.config.clone().or_else(|| place::config_file(env));
         if let Some(file) = &file {
             let named = flags.config.is_some() || env(place::CONFIG).is_some();
@@ -117,14 +133,19 @@ impl Config {
                 let source = std::io::Error::from(std::io::ErrorKind::NotFound);
                 return Err(ConfigError::Unreadable { path: file.clone(), source });
             }
-            read_file(file, "file", &mut values)?;
+            providers = read_file(file, "file", &mut values)?;
+        }
+        for (name, setting) in machine {
+            if providers.iter().all(|(known, _)| *known != name) {
+                providers.push((name, setting));
+            }
         }
         if let Some(log) = env("CCAGENT_LOG").and_then(|log| log.into_string().ok()) {
             values.insert("daemon.log".to_owned(), value(log.into(), "env"));
         }
         let (state_dir, chosen) = state_dir(flags, env, &values)?;
         let socket = socket(flags, env, &values, chosen.then_some(state_dir.as_path()))?;
-        Ok(Self { values, state_dir, socket, file })
+        Ok(Self { values, state_dir, socket, file, providers })
     }
 
     fn get(&self, key: &str) -> &serde_json::Value {
@@ -223,15 +244,16 @@ fn read_file(
     path: &Path,
     source: &str,
     values: &mut BTreeMap<String, ConfigValue>,
-) -> Result<(), ConfigError> {
+) -> Result<Vec<(String, Setting)>, ConfigError> {
     let text = match text(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(ConfigError::Unreadable { path: path.to_owned(), source }),
     };
-    let table: toml::Table = toml::from_str(&text)
+    let mut table: toml::Table = toml::from_str(&text)
         .map_err(|error| ConfigError::NoToml { path: path.to_owned(), source: Box::new(error) })?;
     let name = path.display().to_string();
+    let providers = providers(&name, table.remove("provider"))?;
     let mut found = BTreeMap::new();
     flatten("", &table, &mut found);
     for (key, given) in found {
@@ -246,7 +268,34 @@ fn read_file(
         })?;
         values.insert(key, value(checked, source));
     }
-    Ok(())
+    Ok(providers)
+}
+
+/// The sections `[provider.NAME]`, in the file's order.
+fn providers(source: &str, given: Option<toml::Value>) -> Result<Vec<(String, Setting)>, ConfigError> {
+    let bad = |key: String, value: &toml::Value, expected: String| ConfigError::BadSection {
+        source_name: source.to_owned(),
+        key,
+        value: value.to_string(),
+        expected,
+    };
+    let sections = match given {
+        None => return Ok(Vec::new()),
+        Some(toml::Value::Table(sections)) => sections,
+        Some(other) => {
+            return Err(bad("provider".to_owned(), &other, "sections [provider.NAME]".to_owned()));
+        }
+    };
+    let read = |(name, given): (String, toml::Value)| {
+        let setting = serde_path_to_error::deserialize(given.clone());
+        let setting = setting.map_err(|error| {
+            let (at, why) = (error.path().to_string(), error.inner().to_string());
+            let at = if at == "." { String::new() } else { format!(".{at}") };
+            bad(format!("provider.{name}{at}"), &given, why)
+        })?;
+        Ok((name, setting))
+    };
+    sections.into_iter().map(read).collect()
 }
 
 fn flatten(prefix: &str, table: &toml::Table, found: &mut BTreeMap<String, toml::Value>) {
@@ -378,6 +427,33 @@ mod tests {
         assert!(matches!(load(&fifo), Err(ConfigError::Unreadable { .. })));
         assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
         load(Path::new("/dev/null")).unwrap();
+    }
+
+    /// J136: providers keep the order of the file; what is wrong in a section is named.
+    #[test]
+    fn providers_are_sections_in_their_order() {
+        let config = load(
+            "[provider.zeta]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n[provider.alpha]\nkind = \"offline\"\n",
+        );
+        let names: Vec<String> = config.unwrap().providers.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["zeta", "alpha"]);
+        for (text, named) in [
+            ("[provider.x]\nkind = \"openai\"\nbase_uri = \"a\"\n", "base_uri"),
+            ("[provider.x]\nkind = \"gpt\"\n", "provider.x.kind"),
+            ("provider = 3\n", "[provider.NAME]"),
+        ] {
+            let error = load(text).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    /// FF-09: the flags have the defaults that agents are made with.
+    #[test]
+    fn flags_have_their_defaults() {
+        let flags = load("[flags]\nKAIROS = true\n").unwrap().flags();
+        let known =
+            serde_json::to_value(ccagent_llm::flags::Flags { kairos: true, ..Default::default() }).unwrap();
+        assert_eq!(serde_json::to_value(flags).unwrap(), known);
     }
 
     /// J132: a state directory that was chosen has a socket of its own; a named socket wins.

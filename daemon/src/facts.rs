@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use ccagent_llm::provider::choose::Table;
 use ccagent_proto::daemon::{ConfigValue, DaemonExportResult, DaemonMetricsResult};
 use ccagent_proto::{Error, Kind, Millis};
 use rustix::fs::statfs;
@@ -14,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{Config, KEYS, Live};
 use crate::driver::Handle;
 use crate::hub::Hub;
+use crate::llm::Known;
 use crate::rpc::accept::Edge;
 use crate::rpc::context::{Context, Times};
 use crate::rpc::daemon::{Daemon, Info, Overview};
@@ -103,7 +105,10 @@ impl Facts {
             config: Box::new(move |key| {
                 Box::pin(std::future::ready(values(&config.current(), key.as_deref())))
             }),
-            set_flag: Box::new(|(name, _)| Box::pin(std::future::ready(Err(no_flag(&name))))),
+            set_flag: {
+                let facts = self.clone();
+                Box::new(move |(name, on)| Box::pin(std::future::ready(facts.set_flag(&name, on))))
+            },
             reload: Box::new(move |()| Box::pin(reload.clone().reload())),
             export: Box::new(move |path| {
                 let facts = export.clone();
@@ -124,7 +129,22 @@ impl Facts {
             .map_err(|error| Error::new(Kind::Internal, error.to_string()))?
             .map_err(|error| Error::new(Kind::BadConfig, error.to_string()))?;
         self.handle.reconfigure(self.config.current().limits()).await;
+        self.tell_agents();
         Ok(changed)
+    }
+
+    /// Switches a feature on or off.
+    fn set_flag(&self, name: &str, on: bool) -> Result<bool, Error> {
+        if !self.config.set_flag(name, on) {
+            return Err(no_flag(name));
+        }
+        self.tell_agents();
+        Ok(true)
+    }
+
+    /// What agents are made with from now on.
+    pub fn tell_agents(&self) {
+        self.runner.learn(known(&self.config.current()));
     }
 
     async fn overview(self, edges: Edges) -> Result<Overview, Error> {
@@ -217,5 +237,16 @@ fn values(config: &Config, key: Option<&str>) -> Result<BTreeMap<String, ConfigV
 }
 
 fn no_flag(name: &str) -> Error {
-    Error::new(Kind::FeatureOff, format!("this version has no feature flag {name:?}")).with("flag", name)
+    let known: Vec<&str> = KEYS.iter().filter_map(|key| key.name.strip_prefix("flags.")).collect();
+    Error::new(Kind::FeatureOff, format!("there is no feature flag {name:?}: there are {}", known.join(", ")))
+        .with("flag", name)
+}
+
+/// What of a config agents inside the daemon are made with.
+fn known(config: &Config) -> Known {
+    let flags = config.flags().into_iter().map(|(name, on)| (name, serde_json::Value::from(on)));
+    Known {
+        table: Table::new(config.providers.clone()),
+        flags: serde_json::from_value(flags.collect::<serde_json::Map<_, _>>().into()).unwrap_or_default(),
+    }
 }

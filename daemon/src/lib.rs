@@ -111,6 +111,7 @@ pub async fn serve(
         tracker: tracker.clone(),
         started_at: Clock::start().now(),
     };
+    facts.tell_agents();
     let reloading = facts.clone();
     shutdown::on_signal(stop.clone(), move || reload(reloading.clone()))?;
     let over = CancellationToken::new();

@@ -17,13 +17,15 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
 use ccagent_llm::agent::Halt;
+use ccagent_llm::flags::Flags;
+use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
 use ccagent_proto::task::{Task, TaskError};
 use ccagent_proto::{Millis, TaskId};
@@ -52,6 +54,15 @@ pub struct Settings {
     pub socket: PathBuf,
 }
 
+/// What agents are made with, as the config has it.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The providers of models.
+    pub table: Table,
+    /// Which features are on.
+    pub flags: Flags,
+}
+
 /// The agents inside the daemon.
 #[derive(Clone, Debug)]
 pub struct Agents {
@@ -65,6 +76,7 @@ struct Inner {
     hub: Hub,
     vault: Arc<Vault>,
     handle: OnceLock<Handle>,
+    known: RwLock<Arc<Known>>,
     live: Mutex<HashMap<TaskId, Live>>,
     /// What all agents share on the way to their providers.
     providers: Pool,
@@ -92,6 +104,7 @@ impl Agents {
             hub,
             vault,
             handle: OnceLock::new(),
+            known: RwLock::default(),
             live: Mutex::default(),
             providers: Pool::default(),
             runs: AtomicU64::new(RUNS),
@@ -106,6 +119,16 @@ impl Agents {
         if self.inner.handle.set(handle).is_err() {
             tracing::warn!("the agents report already");
         }
+    }
+
+    /// What agents are made with from now on.
+    pub fn learn(&self, known: Known) {
+        *self.inner.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+    }
+
+    /// What agents are made with.
+    pub fn known(&self) -> Arc<Known> {
+        self.inner.known()
     }
 
     /// Starts a run.
@@ -172,6 +195,10 @@ impl Agents {
 impl Inner {
     fn live(&self) -> MutexGuard<'_, HashMap<TaskId, Live>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn has_output(&self, task: TaskId, run: u64, output: &Output) {

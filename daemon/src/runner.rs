@@ -50,7 +50,7 @@ use input::Write;
 
 use crate::driver::{Handle, Hands};
 use crate::hub::Hub;
-use crate::llm::{self, Agents};
+use crate::llm::{self, Agents, Known};
 use crate::store::Store;
 use crate::vault::Vault;
 
@@ -188,6 +188,16 @@ impl Runner {
         if self.inner.handle.set(handle).is_err() {
             tracing::warn!("the runner reports already");
         }
+    }
+
+    /// What agents inside the daemon are made with from now on.
+    pub fn learn(&self, known: Known) {
+        self.inner.inside.learn(known);
+    }
+
+    /// What agents inside the daemon are made with.
+    pub fn known(&self) -> Arc<Known> {
+        self.inner.inside.known()
     }
 
     /// The task whose shim has a process id.

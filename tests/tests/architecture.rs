@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     ("config", &["store"]),
     ("driver", &["hub", "store"]),
-    ("facts", &["config", "driver", "hub", "rpc", "runner", "store", "vault"]),
+    ("facts", &["config", "driver", "hub", "llm", "rpc", "runner", "store", "vault"]),
     ("heap", &[]),
     ("hub", &[]),
     ("llm", &["driver", "hub", "panic", "store", "vault"]),

@@ -79,8 +79,15 @@ impl Key {
 
     /// Whether `daemon.reload` changes it: bounds and times of the rules are, places and sizes of queues are not.
     pub fn is_live(&self) -> bool {
-        let rules =
-            ["limits.agents", "limits.queue", "limits.message", "limits.mailbox", "task.", "output.t"];
+        let rules = [
+            "limits.agents",
+            "limits.queue",
+            "limits.message",
+            "limits.mailbox",
+            "task.",
+            "output.t",
+            "flags.",
+        ];
         rules.iter().any(|prefix| self.name.starts_with(prefix))
     }
 
@@ -168,4 +175,28 @@ pub const KEYS: &[Key] = &[
     key("output.total", "20GiB", Shape::Bytes, "output kept of all tasks together"),
     key("output.rate", "0", Shape::Bytes, "output of a task a second, above which it is dropped; 0 is none"),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
+    key("fork.max_depth", "1", Shape::Count, "how many forks may stand below each other"),
+    key("flags.FORK_SUBAGENT", "true", Shape::Switch, "a spawn without a type is a fork where it can be one"),
+    key("flags.BUILTIN_EXPLORE_PLAN_AGENTS", "true", Shape::Switch, "the agents Explore and Plan exist"),
+    key("flags.VERIFICATION_AGENT", "true", Shape::Switch, "the agent Verification exists"),
+    key(
+        "flags.COORDINATOR_MODE",
+        "true",
+        Shape::Switch,
+        "a session's environment may ask for coordinator mode",
+    ),
+    key("flags.KAIROS", "false", Shape::Switch, "the tool Agent takes a directory"),
+    key(
+        "flags.tengu_auto_background_agents",
+        "false",
+        Shape::Switch,
+        "what takes long goes to the background",
+    ),
+    key(
+        "flags.tengu_slim_subagent_claudemd",
+        "true",
+        Shape::Switch,
+        "agents that only read get no instructions",
+    ),
+    key("flags.tengu_agent_list_attach", "false", Shape::Switch, "the list of agents is an attachment"),
 ];

@@ -41,7 +41,21 @@ impl Live {
                 merged.values.insert(key.name.to_owned(), new.clone());
             }
         }
+        if merged.providers != new.providers {
+            changed.push("provider".to_owned());
+            merged.providers = new.providers;
+        }
         *current = Arc::new(merged);
         Ok(changed)
+    }
+
+    /// Switches a feature on or off, until the next start or reload. `false`: there is no such flag.
+    pub fn set_flag(&self, name: &str, on: bool) -> bool {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut merged = (**current).clone();
+        let Some(value) = merged.values.get_mut(&format!("flags.{name}")) else { return false };
+        (value.value, value.source) = (on.into(), "call".to_owned());
+        *current = Arc::new(merged);
+        true
     }
 }

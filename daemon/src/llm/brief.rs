@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::Known;
 use ccagent_core::task::Brief;
 use ccagent_llm::definition::{Catalog, Definition, Entry, Places, Profile, Source, View};
 use ccagent_llm::flags::Flags;
@@ -61,11 +62,11 @@ pub fn environment(given: BTreeMap<String, String>) -> BTreeMap<String, String> 
 ///
 /// # Errors
 /// `agentTypeNotFound`, `zeroTools`, `featureOff`, `authentication` where there is no model, `invalidParams`.
-pub fn of(params: &AgentSpawnParams, caller: &Caller) -> Result<Worked, Error> {
+pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<Worked, Error> {
     let cwd =
         PathBuf::from(params.cwd.clone().or_else(|| caller.cwd.clone()).unwrap_or_else(|| "/".to_owned()));
     let profile = profile(params)?;
-    let flags = Flags::default();
+    let flags = known.flags;
     let home = caller.env.get("HOME").map(PathBuf::from);
     let user = home.as_ref().map(|home| home.join(".claude"));
     let places = Places { cwd: Some(cwd.clone()), user: user.clone(), plugins: Vec::new() };
@@ -77,7 +78,7 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller) -> Result<Worked, Error> {
     let routed = route::of(&asked(params, profile, flags, &entry.definition)).map_err(no_fork)?;
     let background = routed.route.is_asynchronous();
     let pool = tools(&entry, &routed, profile)?;
-    let (model, model_source) = model(params, &entry.definition, caller)?;
+    let (model, model_source) = model(params, &entry.definition, caller, &known.table)?;
     let prompt = text(
         params,
         &entry.definition,
@@ -166,6 +167,7 @@ fn model(
     params: &AgentSpawnParams,
     definition: &Definition,
     caller: &Caller,
+    table: &Table,
 ) -> Result<(String, model::Source), Error> {
     let choice = Said {
         env: caller.env.get(model::ENV).map(String::as_str),
@@ -174,9 +176,17 @@ fn model(
         parent: model::INHERIT,
     }
     .choose();
-    let route = Table::default()
+    let route = table
         .route(Some(&choice.model), None, &caller.env)
         .map_err(|error| Error::new(Kind::Authentication, error.to_string()).with("path", "model"))?;
+    if params.max_usd.is_some() && route.price.is_none() && matches!(route.way, Way::Http { .. }) {
+        let why = format!(
+            "the price of {} is not known, so maxUsd can't be held: name it in the config \
+             ([provider.{}.prices]), or leave maxUsd out",
+            route.model, route.provider
+        );
+        return Err(Error::new(Kind::InvalidParams, why).with("path", "maxUsd"));
+    }
     let name = match route.way {
         Way::Http { .. } => format!("{}/{}", route.provider, route.model),
         Way::Offline { .. } => choice.model,

@@ -91,7 +91,8 @@ async fn work(
     let launch = launch(inner, start).await?;
     let brief = launch.brief.clone().ok_or("what it is was not stored")?;
     let env = brief::environment(environment(inner, start, &launch));
-    let table = Table::default();
+    let known = inner.known();
+    let table = &known.table;
     let secrets = table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
     let mask = Arc::new(Mask::new(secrets));
     let route = table.route(Some(&brief.model), None, &env).map_err(said)?;
@@ -120,7 +121,7 @@ async fn work(
     }
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
-        env: for_programs(env, &table),
+        env: for_programs(env, table),
         temp: temp(start)?,
         stop: CancellationToken::new(),
         most: RESULT_MOST,
@@ -163,7 +164,7 @@ async fn provider(
     cwd: &str,
 ) -> Result<Arc<dyn Provider>, String> {
     let (inner, route, env, cwd) = (inner.clone(), route.clone(), env.clone(), PathBuf::from(cwd));
-    let open = move || inner.providers.open(&route, &Table::default(), &env, &cwd).map_err(said);
+    let open = move || inner.providers.open(&route, &inner.known().table, &env, &cwd).map_err(said);
     tokio::task::spawn_blocking(open).await.map_err(said)?
 }
 

@@ -66,8 +66,8 @@ pub(crate) async fn work_out(
     let mut given = (*caller.base).clone();
     given.extend(context.vault.get(caller.vault.as_slice()));
     let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
-    let params = params.clone();
-    Context::blocking(move || brief::of(&params, &by)).await
+    let (params, known) = (params.clone(), context.runner.known());
+    Context::blocking(move || brief::of(&params, &by, &known)).await
 }
 
 /// Runs an ended task again.
