@@ -11,6 +11,8 @@
 
 pub mod accept;
 mod batch;
+mod body;
+pub mod budget;
 pub mod connection;
 pub mod content_length;
 pub mod context;
@@ -58,6 +60,9 @@ pub struct Limits {
     pub operators: usize,
     /// Bytes of an incoming message.
     pub frame: usize,
+    /// Bytes of large messages of all connections that are not whole or not answered; never fewer than four such
+    /// messages have.
+    pub budget: usize,
     /// Bytes of an answer.
     pub answer: usize,
     /// Requests of a batch.
@@ -75,6 +80,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Bytes of large messages of all connections: so many that each half of it has room for two.
+    pub(crate) fn large(&self) -> usize {
+        self.budget.max(self.frame.saturating_mul(4))
+    }
+
     /// Bytes of the texts of a connection's calls that are under way.
     pub(crate) fn held(&self) -> usize {
         self.frame.saturating_mul(2)
@@ -88,6 +98,8 @@ impl Default for Limits {
             connections: 1024,
             operators: 16,
             frame: 16 * MIB,
+            // Far below what a small machine has, and room for many large messages at once.
+            budget: 256 * MIB,
             answer: 64 * MIB,
             batch: 256,
             in_flight: 256,

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Limits;
+use super::budget::{Budget, Share};
 use super::connection::Connection;
 use super::framing::Cutter;
 use super::hangup::Hangup;
@@ -54,6 +55,7 @@ struct Warnings {
 pub struct Edge {
     api: Arc<Api>,
     limits: Arc<Limits>,
+    budget: Arc<Budget>,
     places: Places,
     refusals: Refusals,
     warnings: Warnings,
@@ -84,6 +86,7 @@ impl Edge {
         Arc::new(Self {
             api: Arc::new(api),
             limits: Arc::new(limits),
+            budget: Budget::new(limits.large()),
             places: Places::new(&limits),
             refusals: Refusals::new(stop.clone(), tracker.clone()),
             warnings: Warnings::default(),
@@ -99,6 +102,12 @@ impl Edge {
     /// How many connections there are.
     pub fn connections(&self) -> u64 {
         self.places.taken() as u64
+    }
+
+    /// What large messages take shares of.
+    #[cfg(test)]
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Takes connections until the edge is stopped.
@@ -172,10 +181,11 @@ impl Edge {
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let environment = environment.unwrap_or_else(|| self.fallback.clone());
-        let connection = Connection::new(id, peer, who, environment);
+        let connection = Connection::new(id, peer, who, environment, Arc::clone(&self.budget));
         match framing {
             Some(Ok(Sniff::Known(Framing::Ndjson))) => {
-                self.plain(socket, (first, deadline), Cutter::ndjson(self.limits.frame), connection).await;
+                let cutter = Cutter::ndjson(self.limits.frame);
+                self.plain(socket, (first, deadline), cutter, connection).await;
             }
             Some(Ok(Sniff::Known(Framing::ContentLength))) => {
                 let cutter = Cutter::content_length(self.limits.frame);
@@ -235,6 +245,7 @@ impl Edge {
         };
         let (sink, outbox) = mpsc::channel(self.limits.outbox);
         let service = self.service(&connection, Some(MethodSink::new(sink)));
+        let cutter = cutter.within(Share::of(&connection));
         let stream = Stream::new(socket.into_split(), first, cutter, service, (outbox, None));
         let (over, unfinished) = stream.serve(hangup.happened(), &self.stop).await;
         tracing::debug!(connection = connection.id(), ?over, "a connection ended");

@@ -63,10 +63,10 @@ impl Batch {
             let error = bound(TOO_BIG_BATCH_REQUEST_CODE, "tooManyRequests", message, limit);
             return Begun::Now(MethodResponse::error(Id::Null, error).into_json());
         }
-        if let Some(refused) = service.overloaded(None, text.len()) {
-            return Begun::Now(refused.into_json());
-        }
-        let under_way = service.connection.begin(text.len());
+        let under_way = match service.admit(None, text.len()) {
+            Ok(under_way) => under_way,
+            Err(refused) => return Begun::Now(refused.into_json()),
+        };
         let (mut kept, mut entries) = (false, Vec::with_capacity(raws.len()));
         for raw in raws {
             match request::parse(raw.get()) {

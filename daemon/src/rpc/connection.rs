@@ -17,6 +17,7 @@ use jsonrpsee::types::Id;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::budget::{Budget, Share};
 use super::peer::{Environment, Peer};
 use super::service::cancelled_error;
 use super::taken::Taken;
@@ -39,6 +40,7 @@ pub struct Connection {
     turns: Turns,
     idle: Notify,
     ended: CancellationToken,
+    budget: Arc<Budget>,
 }
 
 #[derive(Debug)]
@@ -92,8 +94,9 @@ impl Origin {
 }
 
 impl Connection {
-    /// A connection of this peer, which gives this environment to what it makes.
-    pub fn new(id: u64, peer: Peer, who: Who, environment: Environment) -> Arc<Self> {
+    /// A connection of this peer, which gives this environment to what it makes, and whose large messages take shares of
+    /// the budget.
+    pub fn new(id: u64, peer: Peer, who: Who, environment: Environment, budget: Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
             id,
             peer,
@@ -112,6 +115,7 @@ impl Connection {
             turns: Turns::new(),
             idle: Notify::new(),
             ended: CancellationToken::new(),
+            budget,
         })
     }
 
@@ -185,6 +189,16 @@ impl Connection {
         self.ended.cancelled().await;
     }
 
+    /// Whether it is a person's.
+    pub(crate) fn is_operator(&self) -> bool {
+        lock(&self.identity).now == Who::Operator
+    }
+
+    /// What its large messages take shares of.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// The turns of its large answers.
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
@@ -219,11 +233,16 @@ impl Connection {
         }
     }
 
-    /// Counts a call, or a batch, of so many bytes as under way until the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, bytes: usize) -> UnderWay {
+    /// Counts a call, or a batch, of so many bytes as under way until the guard is dropped; `None` where the budget of
+    /// all connections has no room for it.
+    pub(crate) fn begin(self: &Arc<Self>, bytes: usize) -> Option<UnderWay> {
+        let mut share = Share::of(self);
+        if !share.hold(bytes) {
+            return None;
+        }
         self.under_way.fetch_add(1, Ordering::Relaxed);
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        UnderWay { connection: Arc::clone(self), bytes }
+        Some(UnderWay { connection: Arc::clone(self), bytes, _share: share })
     }
 
     /// Lets a call be taken back by its id until it is dropped.
@@ -248,6 +267,7 @@ impl Connection {
 pub(crate) struct UnderWay {
     connection: Arc<Connection>,
     bytes: usize,
+    _share: Share,
 }
 
 impl Drop for UnderWay {
@@ -303,7 +323,7 @@ pub(crate) mod tests {
 
     /// An operator's connection of this very process.
     pub(crate) fn operator(id: u64) -> Arc<Connection> {
-        Connection::new(id, Peer::own(), Who::Operator, Environment::own())
+        Connection::new(id, Peer::own(), Who::Operator, Environment::own(), Budget::new(usize::MAX))
     }
 
     /// SV-05: leaving a team gives back what the connection was, not what it claims.
@@ -344,7 +364,8 @@ pub(crate) mod tests {
         shell.args(["-c", "read go; cd /usr; echo there; read end"]).current_dir("/");
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let peer = Peer::process(shell.id().cast_signed());
-        let connection = Connection::new(1, peer, Who::Operator, Environment::default());
+        let connection =
+            Connection::new(1, peer, Who::Operator, Environment::default(), Budget::new(usize::MAX));
         assert_eq!(connection.creator().cwd.as_deref(), Some("/"));
         shell.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
         BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();

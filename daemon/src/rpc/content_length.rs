@@ -2,22 +2,32 @@
 //!
 //! ```text
 //! headers ──▶ body ──▶ headers
+//!    │  │      └────▼ no room
 //!    │  └───▶ skipping (over the limit) ──▶ headers
 //!    └──▶ broken: where a section is no section, the next text can't be found
 //! ```
 
 use tokio_util::bytes::{Buf, BytesMut};
 
+use super::budget::Share;
 use super::framing::Frame;
 
 /// A header section that is longer is none.
 const MAX_SECTION: usize = 8 << 10;
 
+/// Why a text is skipped.
+#[derive(Clone, Copy, Debug)]
+enum Skipped {
+    TooLong,
+    NoRoom,
+}
+
 #[derive(Debug)]
 enum State {
     Headers,
     Body(usize),
-    Skipping(u64),
+    /// What is left of it, and what is told then.
+    Skipping(u64, Skipped),
     Broken,
 }
 
@@ -26,12 +36,18 @@ enum State {
 pub struct ContentLength {
     max: usize,
     state: State,
+    share: Option<Share>,
 }
 
 impl ContentLength {
     /// Texts of at most so many bytes.
     pub fn new(max: usize) -> Self {
-        Self { max, state: State::Headers }
+        Self { max, state: State::Headers, share: None }
+    }
+
+    /// The same, where large texts take this share.
+    pub(crate) fn within(self, share: Share) -> Self {
+        Self { share: Some(share), ..self }
     }
 
     /// Takes the next text; `None` when it is not complete yet.
@@ -46,22 +62,30 @@ impl ContentLength {
                     }
                 },
                 State::Body(len) => {
-                    if bytes.len() < len {
+                    if bytes.len() >= len {
+                        self.release();
+                        self.state = State::Headers;
+                        return Some(Frame::Text(bytes.split_to(len)));
+                    }
+                    if self.share.as_mut().is_none_or(|share| share.hold(bytes.len())) {
                         return None;
                     }
-                    self.state = State::Headers;
-                    return Some(Frame::Text(bytes.split_to(len)));
+                    self.release();
+                    self.state = State::Skipping(len as u64, Skipped::NoRoom);
                 }
-                State::Skipping(left) => {
+                State::Skipping(left, why) => {
                     let now = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     bytes.advance(now);
                     let left = left - now as u64;
-                    self.state = State::Skipping(left);
+                    self.state = State::Skipping(left, why);
                     if left > 0 {
                         return None;
                     }
                     self.state = State::Headers;
-                    return Some(Frame::TooLong);
+                    return Some(match why {
+                        Skipped::TooLong => Frame::TooLong,
+                        Skipped::NoRoom => Frame::NoRoom,
+                    });
                 }
                 State::Broken => {
                     bytes.clear();
@@ -75,12 +99,19 @@ impl ContentLength {
     pub fn end(&mut self, bytes: &mut BytesMut) -> Option<Frame> {
         let inside = match self.state {
             State::Headers => !bytes.trim_ascii().is_empty(),
-            State::Body(_) | State::Skipping(_) => true,
+            State::Body(_) | State::Skipping(..) => true,
             State::Broken => false,
         };
         bytes.clear();
+        self.release();
         self.state = State::Broken;
         inside.then_some(Frame::Broken("the stream ended inside a message"))
+    }
+
+    fn release(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.release();
+        }
     }
 
     /// Reads a header section; `None` when its end has not come yet.
@@ -97,7 +128,7 @@ impl ContentLength {
         };
         Some(Ok(match usize::try_from(len) {
             Ok(len) if len <= self.max => State::Body(len),
-            Ok(_) | Err(_) => State::Skipping(len),
+            Ok(_) | Err(_) => State::Skipping(len, Skipped::TooLong),
         }))
     }
 }
@@ -142,7 +173,29 @@ pub fn write(json: &str, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use ccagent_core::Who;
+
+    use super::super::budget::tests::connection;
+    use super::super::budget::{Budget, SMALL};
     use super::*;
+
+    /// I8: a large text takes its share as it grows, and not as its section says; where there is no room it is skipped.
+    #[test]
+    fn a_growing_text_takes_its_share() {
+        let budget = Budget::new(3 * SMALL);
+        let share = Share::of(&connection(Who::Operator, &budget));
+        let (mut reader, mut bytes) = (ContentLength::new(9 * SMALL).within(share), BytesMut::new());
+        bytes.extend_from_slice(format!("Content-Length: {}\r\n\r\n", 5 * SMALL).as_bytes());
+        for taken in [0, 2 * SMALL, 3 * SMALL, 0] {
+            bytes.extend_from_slice(&vec![b'x'; SMALL]);
+            assert_eq!((reader.next(&mut bytes), budget.taken()), (None, taken));
+        }
+        assert_eq!((reader.next(&mut bytes), bytes.len()), (None, 0));
+        bytes.extend_from_slice(&vec![b'x'; SMALL]);
+        bytes.extend_from_slice(b"Content-Length: 2\r\n\r\n{}");
+        assert_eq!(reader.next(&mut bytes), Some(Frame::NoRoom));
+        assert_eq!(reader.next(&mut bytes), Some(Frame::Text("{}".into())));
+    }
 
     fn read(max: usize, stream: &[u8]) -> Vec<Frame> {
         let (mut reader, mut bytes) = (ContentLength::new(max), BytesMut::from(stream));

@@ -5,6 +5,7 @@
 
 use tokio_util::bytes::BytesMut;
 
+use super::budget::Share;
 use super::content_length::ContentLength;
 use super::ndjson::Ndjson;
 
@@ -15,6 +16,8 @@ pub enum Frame {
     Text(BytesMut),
     /// A text over the limit; it was thrown away, and the stream goes on.
     TooLong,
+    /// A text for which there was no room in the budget of all connections; it was thrown away, and the stream goes on.
+    NoRoom,
     /// The stream can't be followed any further.
     Broken(&'static str),
 }
@@ -37,6 +40,14 @@ impl Cutter {
     /// Header sections, with texts of at most so many bytes.
     pub fn content_length(max: usize) -> Self {
         Self::ContentLength(ContentLength::new(max))
+    }
+
+    /// The same, where large texts take this share.
+    pub(crate) fn within(self, share: Share) -> Self {
+        match self {
+            Self::Ndjson(ndjson) => Self::Ndjson(ndjson.within(share)),
+            Self::ContentLength(content_length) => Self::ContentLength(content_length.within(share)),
+        }
     }
 
     /// Takes the next frame out of the bytes; `None` when more bytes are needed.

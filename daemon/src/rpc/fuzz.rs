@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use serde_json::value::RawValue;
 
 use super::Limits;
+use super::budget::Budget;
 use super::connection::{Connection, Origin};
 use super::peer::{Environment, Peer};
 use super::registry::{Registry, open};
@@ -31,7 +32,13 @@ impl Mirror {
         ccagent_proto::for_each_call!(mirror);
         ccagent_proto::for_each_edge!(mirror);
         let api = Arc::new(registry.finish().ok()?);
-        let connection = Connection::new(1, Peer::nobody(), Who::Operator, Environment::default());
+        let connection = Connection::new(
+            1,
+            Peer::nobody(),
+            Who::Operator,
+            Environment::default(),
+            Budget::new(usize::MAX),
+        );
         Some(Self(Service::new(api, connection, Arc::new(Limits::default()), None)))
     }
 

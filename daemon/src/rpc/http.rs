@@ -20,6 +20,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::body::{Counted, NoRoom};
+use super::budget::{SMALL, Share};
 use super::registry::Course;
 use super::service::{Begun, Service};
 use super::stall::Owed;
@@ -64,7 +66,10 @@ impl Http {
             async move { Ok::<_, Infallible>(http.answer(request.map(HttpBody::new)).await) }
         });
         // No HTTP/2: its requests come side by side, each with a body of its own.
-        let served = http1::Builder::new().serve_connection(TokioIo::new(io), answer).with_upgrades();
+        let mut server = http1::Builder::new();
+        // Heads and pieces of bodies that wait to be taken: small, as they have no share of the budget.
+        server.max_buf_size(SMALL);
+        let served = server.serve_connection(TokioIo::new(io), answer).with_upgrades();
         let mut served = pin!(served);
         let mut stopping = false;
         loop {
@@ -112,12 +117,16 @@ impl Http {
         }
         let (head, body) = request.into_parts();
         let max = u32::try_from(self.service.limits.frame).unwrap_or(u32::MAX);
+        let body = Counted::new(body, Share::of(&self.service.connection));
         let body = read_body(&head.headers, body, max).await;
         self.asked.cancel();
         match body {
-            Ok((text, _)) => self.call(&text).await,
+            Ok((text, _)) => self.call(text).await,
             Err(HttpError::TooLarge) => json(StatusCode::PAYLOAD_TOO_LARGE, &self.service.too_long()),
             Err(HttpError::Malformed) => json(StatusCode::BAD_REQUEST, &Service::broken("not JSON")),
+            Err(HttpError::Stream(error)) if error.is::<NoRoom>() => {
+                json(StatusCode::SERVICE_UNAVAILABLE, &self.service.no_room())
+            }
             Err(HttpError::Stream(error)) => {
                 tracing::debug!(%error, "a request body could not be read");
                 json(StatusCode::BAD_REQUEST, &Service::broken("the body ended early"))
@@ -125,8 +134,11 @@ impl Http {
         }
     }
 
-    async fn call(&self, text: &[u8]) -> HttpResponse {
-        let answer = match self.service.begin(text) {
+    async fn call(&self, text: Vec<u8>) -> HttpResponse {
+        let begun = self.service.begin(&text);
+        // Only the call is counted while it is under way.
+        drop(text);
+        let answer = match begun {
             Begun::Silent => None,
             Begun::Now(answer) => Some(answer.into()),
             // The server drops this future when its client goes away.

@@ -1,9 +1,11 @@
 //! One JSON text a line.
 //!
-//! A line over the limit is thrown away as it comes in, so it costs no memory, and the next line is read as usual.
+//! A line over the limit is thrown away as it comes in, so it costs no memory, and the next line is read as usual. So is
+//! one for which the budget of all connections has no room.
 
 use tokio_util::bytes::{Buf, BytesMut};
 
+use super::budget::Share;
 use super::framing::Frame;
 
 /// A reader of lines.
@@ -12,14 +14,20 @@ pub struct Ndjson {
     max: usize,
     /// Bytes at the front that are known to hold no line end.
     searched: usize,
-    /// Whether the line's beginning was thrown away already.
-    discarding: bool,
+    /// What is told of the line whose beginning was thrown away already.
+    discarded: Option<Frame>,
+    share: Option<Share>,
 }
 
 impl Ndjson {
     /// Lines of at most so many bytes, without their line ends.
     pub fn new(max: usize) -> Self {
-        Self { max, searched: 0, discarding: false }
+        Self { max, searched: 0, discarded: None, share: None }
+    }
+
+    /// The same, where large lines take this share.
+    pub(crate) fn within(self, share: Share) -> Self {
+        Self { share: Some(share), ..self }
     }
 
     /// Takes the next line; `None` when its end has not come yet.
@@ -32,7 +40,10 @@ impl Ndjson {
             let mut line = bytes.split_to(self.searched + at);
             bytes.advance(1);
             self.searched = 0;
-            if std::mem::take(&mut self.discarding) || line.len() > self.max {
+            if let Some(frame) = self.whole() {
+                return Some(frame);
+            }
+            if line.len() > self.max {
                 return Some(Frame::TooLong);
             }
             if line.last() == Some(&b'\r') {
@@ -49,18 +60,37 @@ impl Ndjson {
     pub fn end(&mut self, bytes: &mut BytesMut) -> Option<Frame> {
         self.searched = 0;
         let line = bytes.split();
-        if std::mem::take(&mut self.discarding) {
-            return Some(Frame::TooLong);
+        if let Some(frame) = self.whole() {
+            return Some(frame);
         }
         if line.trim_ascii().is_empty() { None } else { Some(Frame::Text(line)) }
     }
 
     fn remember(&mut self, bytes: &mut BytesMut) {
-        if self.discarding || bytes.len() > self.max {
-            self.discarding = true;
+        if self.discarded.is_none() {
+            if bytes.len() > self.max {
+                self.discarded = Some(Frame::TooLong);
+            } else if self.share.as_mut().is_some_and(|share| !share.hold(bytes.len())) {
+                self.discarded = Some(Frame::NoRoom);
+            }
+        }
+        if self.discarded.is_some() {
+            self.release();
             bytes.clear();
         }
         self.searched = bytes.len();
+    }
+
+    /// The line has come to its end: gives what is told of it where it was thrown away.
+    fn whole(&mut self) -> Option<Frame> {
+        self.release();
+        self.discarded.take()
+    }
+
+    fn release(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.release();
+        }
     }
 }
 
@@ -79,7 +109,35 @@ pub fn write(json: &str, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use ccagent_core::Who;
+
+    use super::super::budget::tests::connection;
+    use super::super::budget::{Budget, SMALL};
     use super::*;
+
+    /// I8: a large line takes its share as it grows, up to its end; where there is no room it is dropped, gives its share
+    /// back, and the next line is read.
+    #[test]
+    fn a_growing_line_takes_its_share() {
+        let budget = Budget::new(3 * SMALL);
+        let share = || Share::of(&connection(Who::Operator, &budget));
+        let (mut reader, mut bytes) = (Ndjson::new(9 * SMALL).within(share()), BytesMut::new());
+        for (pieces, taken) in [(1, 0), (2, 2 * SMALL), (3, 3 * SMALL)] {
+            bytes.extend_from_slice(&vec![b'x'; SMALL]);
+            assert_eq!((reader.next(&mut bytes), budget.taken()), (None, taken), "{pieces}");
+        }
+        assert!(!share().hold(2 * SMALL));
+        bytes.extend_from_slice(b"x");
+        assert_eq!((reader.next(&mut bytes), budget.taken(), bytes.len()), (None, 0, 0));
+        bytes.extend_from_slice(b"x\nabc\n");
+        assert_eq!(reader.next(&mut bytes), Some(Frame::NoRoom));
+        assert_eq!(reader.next(&mut bytes), Some(Frame::Text("abc".into())));
+        bytes.extend_from_slice(&vec![b'x'; 2 * SMALL]);
+        assert_eq!((reader.next(&mut bytes), budget.taken()), (None, 2 * SMALL));
+        bytes.extend_from_slice(b"\n");
+        assert!(matches!(reader.next(&mut bytes), Some(Frame::Text(_))));
+        assert_eq!(budget.taken(), 0);
+    }
 
     /// SV-03: a line over the limit is refused alone, and costs no memory while it comes in.
     #[test]

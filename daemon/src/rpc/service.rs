@@ -28,7 +28,7 @@ use serde_json::value::RawValue;
 
 use super::Limits;
 use super::batch::Batch;
-use super::connection::{Connection, Origin, Revocable};
+use super::connection::{Connection, Origin, Revocable, UnderWay};
 use super::registry::{Api, Course};
 use super::request::{self, Request};
 use super::stream::HIGH_WATER;
@@ -111,6 +111,17 @@ impl Service {
         MethodResponse::error(Id::Null, bound(TOO_LONG, "tooLong", message, self.limits.frame)).into_json()
     }
 
+    /// The answer to a text for which the budget of all connections had no room.
+    pub(crate) fn no_room(&self) -> Box<RawValue> {
+        failure(Id::Null, &self.spent())
+    }
+
+    fn spent(&self) -> Error {
+        let why =
+            "large messages that are unfinished or unanswered take up all the room there is: try again later";
+        Error::new(Kind::Overloaded, why).with("limit", self.connection.budget().most())
+    }
+
     /// The answer to a stream that can't be followed.
     pub(crate) fn broken(why: &str) -> Box<RawValue> {
         failure(Id::Null, &Error::new(Kind::ParseError, why))
@@ -122,12 +133,12 @@ impl Service {
             Cancellation::Silent => return Begun::Silent,
             Cancellation::Answered(response) => return Begun::Now(response.into_json()),
         }
-        if let Some(refused) = self.overloaded(request.id.as_ref(), bytes) {
-            return Begun::Now(refused.into_json());
-        }
+        let under_way = match self.admit(request.id.as_ref(), bytes) {
+            Ok(under_way) => under_way,
+            Err(refused) => return Begun::Now(refused.into_json()),
+        };
         let notification = request.id.is_none();
         let course = self.api.course(&request.method);
-        let under_way = self.connection.begin(bytes);
         let revocable = self.connection.revocable(request.id.clone().map(Id::into_owned));
         let call = self.call(request, revocable, &Turn::of_call());
         let answer = async move {
@@ -140,8 +151,8 @@ impl Service {
         Begun::Later(Later { course, answer: answer.boxed() })
     }
 
-    /// The refusal when too much is under way; the reader never waits for a place.
-    pub(crate) fn overloaded(&self, id: Option<&Id<'_>>, bytes: usize) -> Option<MethodResponse> {
+    /// A place among the calls that are under way, or the refusal; the reader never waits for one.
+    pub(crate) fn admit(&self, id: Option<&Id<'_>>, bytes: usize) -> Result<UnderWay, MethodResponse> {
         let (calls, held) = self.connection.under_way();
         // What is small always finds room: whoever holds all of it can still look and stop.
         let room = bytes <= HIGH_WATER || held.saturating_add(bytes) <= self.limits.held();
@@ -150,10 +161,12 @@ impl Service {
         } else if !room {
             let why = format!("calls of this connection that are under way hold {held} bytes");
             Error::new(Kind::Overloaded, why).with("limit", self.limits.held())
+        } else if let Some(under_way) = self.connection.begin(bytes) {
+            return Ok(under_way);
         } else {
-            return None;
+            self.spent()
         };
-        Some(MethodResponse::error(id.cloned().unwrap_or(Id::Null), object(&error)))
+        Err(MethodResponse::error(id.cloned().unwrap_or(Id::Null), object(&error)))
     }
 
     /// Takes a call back where the request asks for that; an answer is due only where it has an id.

@@ -237,6 +237,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
 
     /// Begins with every text that is complete, up to a page.
     fn cut(&mut self) {
+        let large = self.input.len() > HIGH_WATER;
         while self.has_room() && self.page.is_empty() {
             let next = self.cutter.next(&mut self.input);
             let next = if self.ended { next.or_else(|| self.cutter.end(&mut self.input)) } else { next };
@@ -247,15 +248,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 None => break,
                 Some(Frame::Text(text)) => self.begin(&text),
                 Some(Frame::TooLong) => self.write(self.service.too_long().into()),
+                Some(Frame::NoRoom) => self.write(self.service.no_room().into()),
                 Some(Frame::Broken(why)) => {
                     self.write(Service::broken(why).into());
                     self.ended = true;
                 }
             }
         }
-        if self.input.is_empty() && self.input.capacity() > 4 * HIGH_WATER {
-            // One large text must not cost its size for the rest of the connection.
-            self.input = BytesMut::new();
+        let small = self.input.len() <= HIGH_WATER;
+        if small && (large || self.input.capacity() > HIGH_WATER) {
+            // One large text must not cost its size for the rest of the connection: what follows it has its buffer.
+            self.input = BytesMut::from(&self.input[..]);
         }
         if self.input.capacity() - self.input.len() < READ / 2 {
             self.input.reserve(READ);

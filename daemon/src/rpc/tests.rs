@@ -2,6 +2,7 @@
 
 mod batches;
 mod bounds;
+mod budget;
 mod client;
 mod ends;
 mod foreground;

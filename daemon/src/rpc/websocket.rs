@@ -1,7 +1,8 @@
 //! A WebSocket: its messages run as lines through the same loop as a plain stream, so bounds, order and the end of a
 //! connection are the same.
 //!
-//! A request with an `Origin` is refused: it comes from a web page. A message over the limit ends the socket after it was answered: the protocol library can't skip it.
+//! A request with an `Origin` is refused: it comes from a web page. A message over the limit, or one for which there is
+//! no room, ends the socket after it was answered: the protocol library can't skip it.
 
 mod checked;
 
@@ -17,6 +18,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use jsonrpsee::core::server::MethodSink;
 use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse};
+use serde_json::value::RawValue;
 use soketto::connection::Error;
 use soketto::handshake::http::{Server, is_upgrade_request};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, DuplexStream};
@@ -25,12 +27,13 @@ use tokio_util::bytes::BytesMut;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 use tokio_util::sync::CancellationToken;
 
+use super::budget::{SMALL, Share};
 use super::framing::Cutter;
 use super::http::{Http, plain};
 use super::service::Service;
 use super::stream::{Over, Stream, is_item};
 
-use checked::{Checked, Code, PROTOCOL, TOO_BIG};
+use checked::{AGAIN, Checked, Code, Intake, PROTOCOL, TOO_BIG};
 
 type Socket = Checked<BufReader<BufWriter<Compat<TokioIo<Upgraded>>>>>;
 
@@ -69,9 +72,10 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
         Err(error) => return tracing::debug!(%error, "a WebSocket did not come to be"),
     };
     drop(http.owed.settle());
-    let code = Code::normal();
+    let (code, connection) = (Code::normal(), Arc::clone(&http.service.connection));
+    let intake = Intake::new(Share::of(&connection), http.service.limits.frame);
     let socket = BufReader::new(BufWriter::new(TokioIo::new(upgraded).compat()));
-    let socket = Checked::new(socket, code.clone());
+    let socket = Checked::new(socket, code.clone(), intake.clone());
     let limits = Arc::clone(&http.service.limits);
     let mut builder = server.into_builder(socket);
     builder.set_max_message_size(limits.frame);
@@ -83,16 +87,18 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
     let (sink, outbox) = mpsc::channel(limits.outbox);
     let service = Service::new(
         Arc::clone(&http.service.api),
-        Arc::clone(&http.service.connection),
+        Arc::clone(&connection),
         Arc::clone(&limits),
-        Some(MethodSink::new(sink)),
+        Some(MethodSink::new(sink.clone())),
     );
-    let (input, cutter) = ((BytesMut::new(), None), Cutter::ndjson(limits.frame));
+    let cutter = Cutter::ndjson(limits.frame).within(Share::of(&connection));
+    let input = (BytesMut::new(), None);
+    let refusal = Refusal { service: service.clone(), sink };
     let stream = Stream::new((reader, writer), input, cutter, service, (outbox, Some(http.owed.clone())));
 
     let gone = CancellationToken::new();
     let mut served = pin!(stream.serve(gone.cancelled(), &http.stop));
-    let mut incoming = pin!(incoming(receiver, to_loop, limits.frame, (&gone, &code)));
+    let mut incoming = pin!(incoming(receiver, to_loop, &refusal, (&gone, &code, &intake)));
     let mut outgoing = pin!(outgoing(sender, from_loop, &http));
     let (mut reading, mut writing) = (true, true);
     let (over, unfinished) = loop {
@@ -123,25 +129,33 @@ async fn serve(http: Arc<Http>, server: Server, request: HttpRequest) {
 async fn incoming(
     mut receiver: soketto::Receiver<Socket>,
     mut to_loop: DuplexStream,
-    max: usize,
-    (gone, code): (&CancellationToken, &Code),
+    refusal: &Refusal,
+    (gone, code, intake): (&CancellationToken, &Code, &Intake),
 ) {
     let mut message = Vec::new();
     loop {
         message.clear();
+        // One large message must not cost its size for the rest of the connection.
+        message.shrink_to(SMALL);
         let received = tokio::select! {
             received = receiver.receive_data(&mut message) => received,
             () = gone.cancelled() => return,
         };
         let passed = match received {
-            Ok(_) => pass(&mut message, &mut to_loop).await,
+            Ok(_) => {
+                let passed = pass(&mut message, &mut to_loop).await;
+                intake.taken();
+                passed
+            }
             Err(
                 Error::MessageTooLarge { .. } | Error::Codec(soketto::base::Error::PayloadTooLarge { .. }),
             ) => {
                 code.set(TOO_BIG);
-                // A line over the limit makes the loop say so.
-                drop(pass(&mut vec![b' '; max + 1], &mut to_loop).await);
-                return;
+                return refusal.say(refusal.service.too_long()).await;
+            }
+            Err(_) if intake.is_refused() => {
+                code.set(AGAIN);
+                return refusal.say(refusal.service.no_room()).await;
             }
             Err(error) => {
                 if matches!(error, Error::Codec(_) | Error::UnexpectedOpCode(_)) {
@@ -153,6 +167,19 @@ async fn incoming(
         if passed.is_err() {
             return gone.cancel();
         }
+    }
+}
+
+/// The way to say of a message that it was not taken.
+struct Refusal {
+    service: Service,
+    sink: mpsc::Sender<Box<RawValue>>,
+}
+
+impl Refusal {
+    /// Says it, in line with what subscriptions say: the loop takes that up before it ends.
+    async fn say(&self, answer: Box<RawValue>) {
+        drop(self.sink.send(answer).await);
     }
 }
 
