@@ -16,6 +16,7 @@ mod panic;
 pub mod ready;
 pub mod rpc;
 pub mod runner;
+pub mod runtime;
 pub mod shutdown;
 pub mod socket;
 pub mod store;
@@ -45,6 +46,11 @@ use vault::Vault;
 
 /// How long connections may go on after the daemon was told to stop, and after them the runner.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How long work that panicked rests: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LAST_PAUSE: Duration = Duration::from_hours(1);
+/// The fewest descriptors that a daemon can work with: its own, and some connections and agents.
+const FEWEST_FILES: u64 = 64;
 
 /// Reads all records of a store.
 ///
@@ -116,12 +122,15 @@ pub async fn serve(
     shutdown::on_signal(stop.clone(), move || reload(reloading.clone()))?;
     let over = CancellationToken::new();
     let serving = edge(&facts, listener, over.clone())?;
-    tokio::spawn(observed("the keeping of the house", keep_house(facts)));
+    tokio::spawn(kept_up("the keeping of the house", stop.clone(), move || keep_house(facts.clone())));
     ready.say()?;
     // Behind the first answers: with many tasks it takes a while.
     tracker.spawn({
         let (runner, handle) = (runner.clone(), handle.clone());
-        observed("the sweep of old agents", async move { runner.sweep(&handle).await })
+        kept_up("the sweep of old agents", stop.clone(), move || {
+            let (runner, handle) = (runner.clone(), handle.clone());
+            async move { runner.sweep(&handle).await }
+        })
     });
 
     let ended = tokio::select! {
@@ -158,19 +167,28 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         state_dir: config.state_dir.clone(),
         output_rate: config.bytes("output.rate"),
         output_most: config.bytes("output.task"),
-        open_files: raise_open_files(),
+        open_files: raise_open_files()?,
         cgroup: Delegated::find(),
     })
 }
 
 /// Lets the daemon itself have as many descriptors as it may: thousands of connections. Gives the limit from before.
-fn raise_open_files() -> Option<u64> {
+///
+/// # Errors
+/// When they are too few to serve anybody.
+fn raise_open_files() -> anyhow::Result<Option<u64>> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
-    limit.current
+    if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        anyhow::ensure!(
+            most >= FEWEST_FILES,
+            "the daemon may open only {most} files: it needs at least {FEWEST_FILES} (ulimit -n)"
+        );
+    }
+    Ok(limit.current)
 }
 
 /// The shim stands beside the daemon; its path is fixed at the start, so that a replaced binary changes nothing.
@@ -217,10 +235,20 @@ async fn reload(facts: Facts) {
     }
 }
 
-/// Runs work that nobody waits for: a panic in it ends nothing else, but is seen and named.
-async fn observed(what: &'static str, work: impl Future<Output = ()>) {
-    if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-        tracing::error!(cause = panic::text(&*panic), "{what} panicked");
+/// Runs work that nobody waits for: a panic in it ends nothing else, is seen and named, and the work begins anew after a
+/// while.
+async fn kept_up<F: Future<Output = ()>>(
+    what: &'static str,
+    stop: CancellationToken,
+    mut work: impl FnMut() -> F,
+) {
+    let mut pause = FIRST_PAUSE;
+    while let Err(panic) = AssertUnwindSafe(work()).catch_unwind().await {
+        tracing::error!(cause = panic::text(&*panic), again_in = ?pause, "{what} panicked");
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(LAST_PAUSE),
+            () = stop.cancelled() => return,
+        }
     }
 }
 
@@ -238,5 +266,29 @@ async fn keep_house(facts: Facts) {
         if let Err(error) = facts.export(None).await {
             tracing::warn!(%error, "the store could not be exported");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// I8: work that panicked begins anew after a pause, which grows; once it ends by itself it is over, and so it is when
+    /// the daemon stops.
+    #[tokio::test(start_paused = true)]
+    async fn work_that_panicked_begins_anew() {
+        let (rounds, began) = (AtomicU32::new(0), Instant::now());
+        let work = || async {
+            assert!(rounds.fetch_add(1, Ordering::Relaxed) == 2, "on purpose");
+        };
+        kept_up("the work", CancellationToken::new(), work).await;
+        assert_eq!((rounds.into_inner(), began.elapsed()), (3, 3 * FIRST_PAUSE));
+        let stop = CancellationToken::new();
+        stop.cancel();
+        kept_up("the work", stop, || async { panic!("on purpose") }).await;
     }
 }

@@ -13,7 +13,7 @@ use ccagentd::config::{self, Config, Flags, Live};
 use ccagentd::log::Log;
 use ccagentd::ready::Ready;
 use ccagentd::store::{self, OpenError, Options, Store};
-use ccagentd::{serve, socket};
+use ccagentd::{runtime, serve, shutdown, socket};
 use clap::{Parser, ValueEnum};
 
 /// Exit code where another daemon holds the state directory: try again, or talk to that one.
@@ -70,6 +70,9 @@ fn main() -> ExitCode {
         drop(ready.line(&format!("failed {}", format!("{error:#}").replace('\n', " "))));
         ExitCode::FAILURE
     };
+    if let Err(error) = shutdown::unblock() {
+        return failed(&anyhow::Error::from(error).context("the signals could not be unblocked"));
+    }
     let log = match Log::to(io::stderr()) {
         Ok(log) => log,
         Err(error) => return failed(&anyhow::Error::from(error).context("no thread for the log")),
@@ -91,6 +94,11 @@ fn run(args: Args, out: &Log) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     log(&config, args.log_format, out.clone())?;
+    let runtime = runtime::build()?;
+    {
+        let _inside = runtime.enter();
+        shutdown::survive_file_limit().context("the limit of a file's size could not be watched")?;
+    }
     if let Some(export) = args.restore {
         return restore(&config, export.as_deref());
     }
@@ -110,13 +118,6 @@ fn run(args: Args, out: &Log) -> anyhow::Result<ExitCode> {
     let socket = socket::listen(&config.socket)?;
     // Orphans of an agent whose shim was killed come to us, not to the machine's first process.
     nix::sys::prctl::set_child_subreaper(true).context("becoming a sub-reaper")?;
-    // One thread: a call passes from its connection to the driver and back without waking another. What blocks is
-    // elsewhere: commits have a thread of their own, files and reads of the store the blocking threads.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .max_blocking_threads(16)
-        .thread_keep_alive(Duration::from_secs(2))
-        .enable_all()
-        .build()?;
     tracing::info!(socket = %config.socket.display(), state = %config.state_dir.display(), "serving");
     let ended = runtime.block_on(serve(Live::new(flags, config), *store, socket, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));

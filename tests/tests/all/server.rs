@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use ccagent_tests::daemon::run;
 use ccagent_tests::skip::{has, is_root, skip};
 use ccagent_tests::{Conn, Daemon, Home};
+use nix::sys::signal::SigSet;
 use serde_json::json;
 
 /// SV-01, J117, J118, I15: a second daemon on the directory leaves, names the first one, and changes nothing.
@@ -320,5 +321,47 @@ async fn running_out_of_descriptors_passes() {
     drop(crowd);
     let done = conn.ok("agent.spawn", json!({ "command": ["/bin/true"] })).await;
     assert_eq!(done["status"], "completed");
+    daemon.end().await;
+}
+
+/// SV-08: a daemon whose parent had blocked its signals hears them all the same.
+#[test]
+fn signals_that_a_parent_had_blocked_are_heard() {
+    let blocked = SigSet::all();
+    blocked.thread_block().unwrap();
+    let mut daemon = Daemon::start();
+    blocked.thread_unblock().unwrap();
+    daemon.signal(rustix::process::Signal::TERM);
+    assert!(daemon.ended().success(), "{}", daemon.home.log());
+}
+
+/// J121, J130: where a limit leaves too little, the daemon says which and does not start: a file that may not grow, and
+/// descriptors that are too few to serve anybody.
+#[test]
+fn a_limit_that_leaves_too_little_is_named() {
+    let home = Home::new();
+    for (limit, words) in
+        [("ulimit -f 64", "File too large"), ("ulimit -n 63", "may open only 63 files: it needs at least 64")]
+    {
+        let plain = home.command();
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\""));
+        shell.arg(plain.get_program()).args(plain.get_args());
+        shell.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ended = run(&mut shell);
+        assert_eq!(ended.code, Some(1), "{limit}: {}", ended.err);
+        assert!(ended.err.contains(words), "{limit}: {}", ended.err);
+    }
+}
+
+/// J130, I8: the threads that calls need are there from the start, so that a machine without threads refuses nothing.
+#[tokio::test]
+async fn the_threads_that_may_block_are_there_from_the_start() {
+    let daemon = Daemon::start();
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    // One that has not run yet has no name of its own, and neither has the first.
+    let mut names = names.filter(|name| ["blocking", "ccagentd"].contains(&name.trim_end()));
+    assert!(names.nth(16).is_some());
     daemon.end().await;
 }
