@@ -38,7 +38,7 @@ impl Client {
     /// Connects to the daemon that listens on a socket.
     ///
     /// # Errors
-    /// `NotRunning` where nobody listens, `Unreachable` where the socket can't be used.
+    /// `NotRunning` where nobody listens, `Full` where too many wait to be let in, `Unreachable` where the socket can't be used.
     pub async fn connect(socket: impl AsRef<Path>) -> Result<Self, Error> {
         let socket = socket.as_ref();
         match transport::connect(socket).await {
@@ -46,6 +46,9 @@ impl Client {
             Err(source) => Err(match source.kind() {
                 std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
                     Error::NotRunning { socket: socket.to_owned() }
+                }
+                std::io::ErrorKind::WouldBlock => {
+                    Error::Full { socket: socket.to_owned(), waited: transport::FULL }
                 }
                 _ => Error::Unreachable { socket: socket.to_owned(), source },
             }),

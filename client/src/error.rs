@@ -50,6 +50,14 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// Too many connections wait for the daemon to take them.
+    #[error("the daemon takes no connection at {}: too many waited there for {}", socket.display(), humantime::format_duration(*waited))]
+    Full {
+        /// The socket.
+        socket: PathBuf,
+        /// How long it was waited for.
+        waited: std::time::Duration,
+    },
     /// The connection ended before the answer came.
     #[error("the daemon closed the connection")]
     Closed,

@@ -84,6 +84,7 @@ fn of_client(error: &Error) -> Exit {
     match error {
         Error::Rpc(error) => of_rpc(error),
         Error::NotRunning { .. } => Exit::NOT_FOUND,
+        Error::Full { .. } => Exit::OVERLOADED,
         Error::Unreachable { .. }
         | Error::Closed
         | Error::Silent { .. }
@@ -325,6 +326,8 @@ mod tests {
         assert_eq!(of(&anyhow::Error::from(not_running).context("while")), Exit::NOT_FOUND);
         assert_eq!(of(&unreachable.into()), Exit::UNREACHABLE);
         assert_eq!(of(&Error::Closed.into()), Exit::UNREACHABLE);
+        let full = Error::Full { socket: "/a.sock".into(), waited: std::time::Duration::from_secs(2) };
+        assert_eq!(of(&full.into()), Exit::OVERLOADED);
         let gone = Error::Gone { waited: std::time::Duration::from_secs(1) };
         assert_eq!(of(&gone.into()), Exit::UNREACHABLE);
     }
