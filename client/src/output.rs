@@ -127,8 +127,10 @@ fn clean(value: &mut Value) {
 pub(crate) fn json(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, character| {
         if render::steers(character) && !matches!(character, '\n' | '\t') {
-            // A text takes all that is written to it.
-            write!(escaped, "\\u{:04x}", u32::from(character)).ok();
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // A text takes all that is written to it.
+                write!(escaped, "\\u{unit:04x}").ok();
+            }
         } else {
             escaped.push(character);
         }
@@ -274,7 +276,7 @@ mod tests {
     /// cli.md, `--json`: a document says the same everywhere, and steers no terminal.
     #[test]
     fn a_document_has_no_raw_control_character() {
-        let value = json!({ "a\u{9b}": "\u{1b}[2J\u{9b}\u{7f}\u{202e}\u{2066}写\n" });
+        let value = json!({ "a\u{9b}": "\u{1b}[2J\u{9b}\u{7f}\u{202e}\u{2066}\u{e0041}写\n" });
         for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
             let escaped = json(&text);
             assert!(!escaped.chars().any(|c| c != '\n' && render::steers(c)), "{escaped}");
