@@ -136,8 +136,11 @@ pub fn env(env: &BTreeMap<String, String>) -> Result<(), Error> {
         if name.len() > TEXT_MOST {
             return Err(too_much("env", TEXT_MOST, "bytes in a name of env"));
         }
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return bad(format!("{name:?} is no variable name, or its value has a NUL byte"));
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return bad(format!("{name:?} is no variable name"));
+        }
+        if value.contains('\0') {
+            return bad(format!("the value of {name} has a NUL byte"));
         }
         if name.starts_with("CCAGENT_") {
             return bad(format!("{name} is set by the daemon"));
@@ -219,11 +222,11 @@ fn resume(p: &TaskResumeParams) -> Result<(), Error> {
 
 /// The first word stays in memory, and the kernel takes it as a path.
 fn command(argv: &[String]) -> Result<(), Error> {
-    texts(&[("command", argv.first().map(String::as_str), PATH_MOST)])?;
-    if argv.iter().any(|word| word.contains('\0')) {
-        let why = "a word of command has a NUL byte, which no program can be given";
+    if let Some(at) = argv.iter().position(|word| word.contains('\0')) {
+        let why = format!("command[{at}] has a NUL byte, which no program can be given");
         return Err(Error::new(Kind::InvalidParams, why).with("path", "command"));
     }
+    texts(&[("command", argv.first().map(String::as_str), PATH_MOST)])?;
     if argv.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND_MOST {
         let why = "bytes in command: write the text to a file or to its input";
         return Err(too_much("command", COMMAND_MOST, why));
@@ -326,9 +329,12 @@ fn key(key: Option<&str>) -> Result<(), Error> {
 
 fn texts(texts: &[Text<'_>]) -> Result<(), Error> {
     for (path, text, most) in texts {
-        if text.is_some_and(|text| text.len() > *most || text.contains('\0')) {
-            let why = format!("a text of {path} has no NUL byte, and at most {most} bytes");
-            return Err(Error::new(Kind::InvalidParams, why).with("path", *path).with("limit", *most));
+        if text.is_some_and(|text| text.contains('\0')) {
+            let why = format!("a text of {path} has a NUL byte");
+            return Err(Error::new(Kind::InvalidParams, why).with("path", *path));
+        }
+        if text.is_some_and(|text| text.len() > *most) {
+            return Err(too_much(path, *most, &format!("bytes in a text of {path}")));
         }
     }
     Ok(())

@@ -220,3 +220,25 @@ fn values_that_nobody_uses_again_are_forgotten() {
         }
     }
 }
+
+/// SP-23, SP-28: of a NUL byte it is said where it is, and nothing of lengths; of a text that is too long, how long it
+/// may be. No value is repeated.
+#[test]
+fn what_is_wrong_with_a_text_is_said() {
+    let mut desk = Desk::new();
+    let mut said = |change: fn(&mut AgentSpawnParams)| {
+        let mut params = background();
+        change(&mut params);
+        desk.refused::<AgentSpawn>(&person(), params, Kind::InvalidParams).message
+    };
+    let nul = "has a NUL byte";
+    let word = said(|p| p.command = Some(vec!["sh".into(), "-c".into(), "a\0b".into()]));
+    assert_eq!(word, format!("command[2] {nul}, which no program can be given"));
+    assert!(said(|p| p.command = Some(vec!["a\0".into()])).starts_with(&format!("command[0] {nul}")));
+    assert_eq!(said(|p| p.cwd = Some("/a\0".into())), format!("a text of cwd {nul}"));
+    assert_eq!(said(|p| p.cwd = Some("/".repeat(5000))), "more than 4095 bytes in a text of cwd");
+    assert_eq!(
+        said(|p| p.env = Some([("A".to_owned(), "x\0".to_owned())].into())),
+        format!("the value of A {nul}")
+    );
+}
