@@ -3,7 +3,6 @@
 mod heap;
 
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -162,9 +161,9 @@ fn open(config: &Config) -> anyhow::Result<Opened> {
 }
 
 /// Whether a daemon answers there: one that was killed a moment ago still takes connections.
-fn answers(socket: &std::path::Path) -> bool {
+fn answers(path: &std::path::Path) -> bool {
     let ask = || -> std::io::Result<bool> {
-        let mut stream = UnixStream::connect(socket)?;
+        let mut stream = socket::connect_now(path)?;
         stream.set_read_timeout(Some(OTHER))?;
         stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"daemon.status\"}\n")?;
         Ok(stream.read(&mut [0; 1])? == 1)

@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::sys::stat::{Mode, umask};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// Bytes of a socket's path at most: the kernel's address has 108 with the closing zero.
 const PATH_MOST: usize = 107;
@@ -140,6 +141,19 @@ fn make_private(directory: &Path) -> Result<(), SocketError> {
     if ours && !private { Err(SocketError::Shared { path: directory.to_owned() }) } else { Ok(()) }
 }
 
+/// Connects without waiting for a place in a full queue, which one that was stopped never empties.
+///
+/// # Errors
+/// `WouldBlock` where the queue is full; else what the system says.
+pub fn connect_now(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// Removes a socket file that nobody answers at.
 fn clear(path: &Path) -> Result<(), SocketError> {
     let metadata = match fs::symlink_metadata(path) {
@@ -150,8 +164,12 @@ fn clear(path: &Path) -> Result<(), SocketError> {
     if !metadata.file_type().is_socket() {
         return Err(SocketError::InTheWay { path: path.to_owned() });
     }
-    match UnixStream::connect(path) {
+    match connect_now(path) {
         Ok(_) => Err(SocketError::Taken { path: path.to_owned() }),
+        // Somebody listens there whose queue is full.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(SocketError::Taken { path: path.to_owned() })
+        }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|source| SocketError::Io { path: path.to_owned(), source })
         }
@@ -203,6 +221,18 @@ mod tests {
         fs::write(&file, "text").unwrap();
         assert!(matches!(listen(&file), Err(SocketError::InTheWay { .. })));
         assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+    }
+
+    /// J117, J121: at a socket whose queue is full somebody listens: it is not replaced, and not waited for.
+    #[test]
+    fn a_socket_with_a_full_queue_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
+        let waiting: Vec<UnixStream> = std::iter::from_fn(|| connect_now(&path).ok()).collect();
+        assert!(!waiting.is_empty());
+        assert!(matches!(listen(&path), Err(SocketError::Taken { .. })));
     }
 
     /// J132: a path that does not fit is refused by name, with its length.
