@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ready", &[]),
     ("rpc", &["driver", "hub", "llm", "panic", "runner", "store", "vault"]),
     ("runner", &["driver", "hub", "llm", "panic", "store", "vault"]),
+    ("runtime", &[]),
     ("shutdown", &[]),
     ("socket", &[]),
     ("store", &["panic"]),
