@@ -256,9 +256,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             }
         }
         let small = self.input.len() <= HIGH_WATER;
-        if small && (large || self.input.capacity() > HIGH_WATER) {
+        if small && (large || self.input.capacity() > 2 * HIGH_WATER) {
             // One large text must not cost its size for the rest of the connection: what follows it has its buffer.
-            self.input = BytesMut::from(&self.input[..]);
+            let mut rest = BytesMut::with_capacity(self.input.len() + READ);
+            rest.extend_from_slice(&self.input);
+            self.input = rest;
         }
         if self.input.capacity() - self.input.len() < READ / 2 {
             self.input.reserve(READ);
@@ -370,6 +372,23 @@ mod tests {
     use super::super::connection::tests::operator;
     use super::super::registry::{Registry, open};
     use super::*;
+
+    /// I8: what follows a large text does not keep the memory of that text.
+    #[tokio::test]
+    async fn what_follows_a_large_text_has_a_buffer_of_its_own() {
+        let api = Arc::new(Registry::new(Arc::new(()), open()).finish().unwrap());
+        let service = Service::new(api, operator(1), Arc::new(Limits::default()), None);
+        let text = [b"{\"a\":\"", "x".repeat(2 * HIGH_WATER).as_bytes(), b"\"}\n{"].concat();
+        let input = BytesMut::from(&text[..]);
+        let large = input.as_ptr_range();
+        let (_sink, outbox) = mpsc::channel(1);
+        let cutter = Cutter::ndjson(4 * HIGH_WATER);
+        let streams = (tokio::io::empty(), tokio::io::sink());
+        let mut stream = Stream::new(streams, (input, None), cutter, service, (outbox, None));
+        stream.cut();
+        assert_eq!(stream.input, "{");
+        assert!(!large.contains(&stream.input.as_ptr()));
+    }
 
     /// SV-08: a reader that takes little by little stays; the time counts from the last byte that it took.
     #[tokio::test(start_paused = true)]
