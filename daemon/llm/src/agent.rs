@@ -11,6 +11,7 @@
 //! Whatever the model says, and whatever a tool gave, stands in the transcript before anything follows from it.
 
 mod calls;
+mod compact;
 mod ended;
 
 use std::collections::HashSet;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::{Host, Incoming, Progress};
-use crate::message::{Block, Message, Role};
+use crate::message::{Block, Message, Role, Usage};
+use crate::provider::price::Price;
 use crate::provider::retry::{self, Patience};
 use crate::provider::{Answer, Delta, Failure, Provider, Request, Stop};
 use crate::tool::{Context, Spec};
@@ -42,6 +44,10 @@ pub struct Limits {
     pub calls: Option<u32>,
     /// Tokens: all input, cached or not, and all output.
     pub tokens: Option<u64>,
+    /// Millionths of a US dollar, where prices are known.
+    pub micro_usd: Option<u64>,
+    /// Tokens of a conversation from which on it is compacted.
+    pub context: Option<u64>,
     /// The same failing call in a row.
     pub repeats: Option<u32>,
 }
@@ -84,6 +90,8 @@ pub struct Agent {
     pub max_output: u32,
     /// How much the model thinks.
     pub effort: Option<String>,
+    /// What the model's tokens cost, if that is known.
+    pub price: Option<Price>,
     /// How long a request is tried.
     pub patience: Patience,
     /// Ends it.
@@ -99,8 +107,20 @@ struct Counts {
     calls: u32,
     failed: u32,
     tokens: u64,
+    micro_usd: u64,
+    /// How often in a row the conversation was too long.
+    too_long: u32,
     changed: Vec<std::path::PathBuf>,
     repeats: calls::Repeats,
+}
+
+impl Counts {
+    fn count(&mut self, usage: &Usage, price: Option<&Price>) {
+        self.tokens += usage.all_input() + usage.output;
+        if let Some(price) = price {
+            self.micro_usd = self.micro_usd.saturating_add(price.micro(*usage));
+        }
+    }
 }
 
 /// Why the loop leaves.
@@ -108,6 +128,7 @@ struct Counts {
 enum Leave {
     Done,
     Halted,
+    TooLong(String),
     Problem(Problem),
 }
 
@@ -150,11 +171,22 @@ impl Agent {
                 continue;
             }
             self.check_budget(counts)?;
-            let answer = self.ask().await?;
+            let answer = match self.ask().await {
+                Err(Leave::TooLong(why)) => {
+                    self.make_room(counts, why).await?;
+                    continue;
+                }
+                answer => answer?,
+            };
             counts.turns += 1;
-            counts.tokens += answer.usage.all_input() + answer.usage.output;
+            counts.too_long = 0;
+            counts.count(&answer.usage, self.price.as_ref());
+            let long = answer.usage.all_input() + answer.usage.output;
             self.keep(&answer, counts).await?;
             self.follow(answer, counts).await?;
+            if self.limits.context.is_some_and(|most| long > most) {
+                self.compact(counts).await?;
+            }
         }
     }
 
@@ -217,6 +249,9 @@ impl Agent {
             Limits { tokens: Some(most), .. } if counts.tokens >= most => {
                 over("maxTokens", format!("it used {} tokens of {most}", counts.tokens))
             }
+            Limits { micro_usd: Some(most), .. } if counts.micro_usd >= most => {
+                over("maxUsd", format!("it cost {} of {} millionths of a dollar", counts.micro_usd, most))
+            }
             Limits { .. } => Ok(()),
         }
     }
@@ -241,7 +276,10 @@ impl Agent {
             answer = asked => Ok(answer),
         };
         shown.end(host);
-        answer?.map_err(|failure: Failure| Leave::Problem(Problem::new(failure.kind(), failure.to_string())))
+        answer?.map_err(|failure: Failure| match failure {
+            Failure::TooLong(why) => Leave::TooLong(why),
+            failure => Leave::Problem(Problem::new(failure.kind(), failure.to_string())),
+        })
     }
 
     async fn keep(&mut self, answer: &Answer, counts: &mut Counts) -> Result<(), Leave> {

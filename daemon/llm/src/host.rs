@@ -89,6 +89,11 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// Asks for permission for what no rule allows and no rule denies.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission>;
 
+    /// Agents that run for this one, a line each.
+    fn roster(&self) -> BoxFuture<'_, Vec<String>> {
+        async { Vec::new() }.boxed()
+    }
+
     /// Runs a command as a task of its own, in the agent's environment; gives the task's id, or what the model is told
     /// where that can't be.
     fn background(&self, _command: Background) -> BoxFuture<'_, Result<String, String>> {

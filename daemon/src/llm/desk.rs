@@ -128,7 +128,7 @@ impl Host for Desk {
             Progress::Answered { usage, calls } => Report::Worked(Step::Answered {
                 input: usage.all_input(),
                 output: usage.output,
-                micro_usd: self.price.as_ref().map(|price| micro(price.cost(usage))),
+                micro_usd: self.price.as_ref().map(|price| price.micro(usage)),
                 calls,
             }),
             Progress::Tool { name, summary } => {
@@ -154,17 +154,6 @@ impl Host for Desk {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission> {
         ready(self.judge.judge(&ask)).boxed()
     }
-}
-
-/// Dollars in millionths.
-fn micro(dollars: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "`as` keeps within the bounds"
-    )]
-    let micro = (dollars * 1e6).round() as u64;
-    micro
 }
 
 const fn on(kind: WaitKind) -> WaitingOn {

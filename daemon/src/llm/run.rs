@@ -38,6 +38,8 @@ const RESULT_MOST: usize = 100_000;
 const TEXT_MOST: usize = 32_000;
 /// Tokens of an answer at most, where nothing else is said.
 const OUTPUT_MOST: u32 = 16_384;
+/// Tokens of a conversation from which on it is compacted: models that are asked over a network have 200 000 and more.
+const CONTEXT: u64 = 160_000;
 /// How often the same call may fail in a row (M148).
 const REPEATS_MOST: u32 = 5;
 /// Changed files that are named.
@@ -145,11 +147,14 @@ async fn work(
             turns: brief.max_turns,
             calls: None,
             tokens: brief.max_tokens,
+            micro_usd: brief.max_micro_usd,
+            context: (!brief.model.starts_with("offline")).then_some(CONTEXT),
             repeats: Some(REPEATS_MOST),
         },
         reminder: brief.reminder.clone(),
         max_output: OUTPUT_MOST,
         effort: brief.effort.clone(),
+        price: route.price,
         patience: Patience::default(),
         halt,
     };

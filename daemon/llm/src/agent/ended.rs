@@ -52,6 +52,7 @@ pub(super) fn of(messages: &[Message], counts: Counts, leave: Leave) -> Ended {
     let finish = match leave {
         Leave::Done => Finish::Completed,
         Leave::Halted => Finish::Halted,
+        Leave::TooLong(why) => Finish::Failed(Problem::new("contextTooLong", why)),
         Leave::Problem(problem) => Finish::Failed(problem),
     };
     let mut said = messages.iter().rev().filter(|message| message.role == Role::Assistant);

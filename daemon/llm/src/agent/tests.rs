@@ -161,6 +161,7 @@ impl Lab {
             reminder: None,
             max_output: 1000,
             effort: None,
+            price: None,
             patience: Patience { first: Duration::from_millis(1), tries: 3, ..Patience::default() },
             halt: self.halt.clone(),
         }
@@ -361,4 +362,42 @@ async fn what_tools_left_running_ends_with_the_agent() {
     let pid = text.lines().next().unwrap().parse().unwrap();
     assert!(text.contains("[Processes of it that go on: 1;"), "{text}");
     assert_eq!(ccagent_shim::tree::stat::read(pid).unwrap(), None);
+}
+
+/// A16, H100, M148: a conversation that is too long goes on from its task, a summary, what is open, and its newest
+/// turns; where that does not help, it ends.
+#[tokio::test]
+async fn a_conversation_that_is_too_long_goes_on_from_a_summary() {
+    let lab = Lab::new();
+    lab.say("m1", "Do the task.");
+    let step = "- call: Echo\n  with: {text: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}\n";
+    let script = format!("{}- say: end\n  fail: tooLong\n", step.repeat(12));
+    let ended = lab.run(&script).await;
+    assert_eq!(ended.finish, Finish::Completed);
+    let messages = lab.messages().await;
+    let first = messages[0].text().unwrap();
+    assert!(
+        first.starts_with("Do the task.\n\n<earlier-work>") && first.ends_with("</earlier-work>"),
+        "{first}"
+    );
+    assert_eq!(messages[1].role, Role::Assistant);
+
+    let lab = Lab::new();
+    lab.say("m1", "Do the task.");
+    let ended = lab.run("- say: end\n  fail: tooLong\n  times: 9\n").await;
+    assert_eq!(failed(&ended), "contextTooLong");
+}
+
+/// M149: money ends a run as the other budgets do.
+#[tokio::test]
+async fn money_ends_the_run() {
+    let mut lab = Lab::new();
+    lab.say("m1", "Do it.");
+    lab.limits.micro_usd = Some(10);
+    let step = "- call: Echo\n  with: {text: a}\n  usage: {input: 4, output: 2}\n";
+    let mut agent = lab.agent(&step.repeat(5)).await;
+    let price = Price { input: 1.0, output: 1.0, cache_write: 0.0, cache_read: 0.0 };
+    agent.price = Some(price);
+    let ended = agent.run().await;
+    assert_eq!((failed(&ended), ended.turns), ("maxUsd", 2));
 }

@@ -34,6 +34,17 @@ impl Price {
             + of(usage.cache_read, self.cache_read)
     }
 
+    /// What a request cost, in millionths of a US dollar.
+    pub fn micro(&self, usage: Usage) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` keeps within the bounds"
+        )]
+        let micro = (self.cost(usage) * 1e6).round() as u64;
+        micro
+    }
+
     /// The list price of one of Anthropic's models, by its id with or without a date.
     pub fn listed(model: &str) -> Option<Self> {
         let name = match model.rsplit_once('-') {
