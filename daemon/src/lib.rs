@@ -14,6 +14,7 @@ pub mod llm;
 pub mod log;
 mod panic;
 pub mod ready;
+mod removal;
 pub mod rpc;
 pub mod runner;
 pub mod runtime;

@@ -18,12 +18,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("log", &[]),
     ("panic", &[]),
     ("ready", &[]),
+    ("removal", &[]),
     ("rpc", &["driver", "hub", "llm", "panic", "runner", "store", "vault"]),
-    ("runner", &["driver", "hub", "llm", "panic", "store", "vault"]),
+    ("runner", &["driver", "hub", "llm", "panic", "removal", "store", "vault"]),
     ("runtime", &[]),
     ("shutdown", &[]),
     ("socket", &[]),
-    ("store", &["panic"]),
+    ("store", &["panic", "removal"]),
     ("vault", &[]),
 ];
 

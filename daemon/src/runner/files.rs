@@ -7,12 +7,15 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::DirBuilder;
 use std::io::{self, Write};
+use std::ops::Bound;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ccagent_shim::owned;
 use rustix::fs::OFlags;
+
+use crate::removal::{self, Left};
 
 /// Rows that wait.
 const ROWS: usize = 4096;
@@ -35,6 +38,8 @@ struct Jobs {
     /// As text: a tenth of what it takes up as a tree.
     rows: VecDeque<(String, Box<str>)>,
     removals: BTreeSet<String>,
+    /// The removal that had its turn last.
+    last: String,
     closed: bool,
 }
 
@@ -101,10 +106,17 @@ impl Jobs {
         self.removals.insert(directory);
     }
 
-    /// Rows first: they are bounded, and none of them is of a directory that is to go.
+    /// Rows first: they are bounded, and none of them is of a directory that is to go. Removals take turns, so that a
+    /// large one holds no other up.
     fn take(&mut self) -> Option<Job> {
-        let row = self.rows.pop_front().map(|(directory, row)| Job::Log(directory, row));
-        row.or_else(|| self.removals.pop_first().map(Job::Remove))
+        if let Some((directory, row)) = self.rows.pop_front() {
+            return Some(Job::Log(directory, row));
+        }
+        let after = (Bound::Excluded(&*self.last), Bound::Unbounded);
+        let next = self.removals.range::<str, _>(after).next().or_else(|| self.removals.first())?.clone();
+        self.removals.remove(&next);
+        self.last.clone_from(&next);
+        Some(Job::Remove(next))
     }
 }
 
@@ -112,7 +124,11 @@ fn work(desk: &Desk) {
     while let Some(job) = desk.next() {
         let done = match &job {
             Job::Log(directory, row) => append(Path::new(directory), row),
-            Job::Remove(directory) => remove(Path::new(directory)),
+            Job::Remove(directory) => removal::pass(Path::new(directory)).map(|left| {
+                if left == Left::Some {
+                    desk.jobs().remove(directory.clone());
+                }
+            }),
         };
         if let Err(error) = done {
             tracing::warn!(?job, %error, "a task's file could not be changed");
@@ -132,14 +148,6 @@ fn append(directory: &Path, row: &str) -> io::Result<()> {
     file.write_all(row.as_bytes())
 }
 
-/// Links inside are removed, never followed.
-fn remove(directory: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +165,28 @@ mod tests {
         }
         let removals = std::iter::from_fn(|| jobs.take()).filter(|job| matches!(job, Job::Remove(_)));
         assert_eq!(removals.count(), 3 * ROWS);
+    }
+
+    /// PG-08: a removal that takes many passes gives way to rows and to the other removals.
+    #[test]
+    fn removals_take_turns() {
+        let mut jobs = Jobs::default();
+        for name in ["a", "b"] {
+            jobs.remove(name.to_owned());
+        }
+        let turns = [("a", "a"), ("b", ""), ("a", "a"), ("a", "")].map(|(turn, left)| {
+            let job = jobs.take();
+            if !left.is_empty() {
+                jobs.remove(left.to_owned());
+            }
+            (turn.to_owned(), job)
+        });
+        for (turn, job) in turns {
+            assert_eq!(job, Some(Job::Remove(turn)));
+        }
+        jobs.log("c".to_owned(), "1".into());
+        jobs.remove("a".to_owned());
+        assert_eq!(jobs.take(), Some(Job::Log("c".to_owned(), "1".into())));
     }
 
     /// PG-08: a row of a task that is removed does not bring its directory back.

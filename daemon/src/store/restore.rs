@@ -8,13 +8,13 @@
 //! Where db is gone but something shows that there was one, nothing new is begun: an empty store must not look
 //! like a good start.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::{self, Lock};
 use super::engine::Engine;
 use super::error::{ImportError, OpenError};
 use super::{export, import};
+use crate::removal;
 
 /// Name of an empty file in the state directory: the store was restored, and does not know everything that lies
 /// beside it. Who has looked through that removes it.
@@ -125,10 +125,11 @@ pub(super) fn fresh(dir: &Path) -> Result<PathBuf, OpenError> {
 }
 
 fn remove(path: &Path) -> Result<(), OpenError> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.map_err(|source| directory::refused("remove", path, source)),
-    }
+    // The state directory may be a link, and the removal goes through none.
+    let real = path.parent().map_or(Ok(path.to_path_buf()), |parent| {
+        Ok(parent.canonicalize()?.join(path.file_name().unwrap_or_default()))
+    });
+    real.and_then(|path| removal::all(&path)).map_err(|source| directory::refused("remove", path, source))
 }
 
 /// Gives a new database, which is whole and on the disk, its name.
