@@ -27,7 +27,9 @@ pub fn open(process: Process) -> io::Result<Option<OwnedFd>> {
     };
     let fd = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(fd) => fd,
-        Err(Errno::SRCH) => return Ok(None),
+        // No process has this number; or a thread has it, and no thread but its first one is a process: that is NOENT, and
+        // INVAL before Linux 6.15. A thread's end could never be waited for here.
+        Err(Errno::SRCH | Errno::NOENT | Errno::INVAL) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     // Read after the open: if the start time is right now, the descriptor can't mean anybody else.
@@ -72,6 +74,28 @@ mod tests {
             assert_eq!(send(Process { pid, start_time: 0 }, Signal::KILL).unwrap(), Delivery::Refused);
         }
         assert_eq!(send(own(), Signal::KILL).unwrap(), Delivery::Refused);
+    }
+
+    /// I5, D57: a number that was a process's and is a thread's now, whosever, means a process that is gone: nobody waits
+    /// for its end, and nothing is signalled.
+    #[test]
+    fn a_thread_with_the_number_of_a_process_is_no_process() {
+        let (said, heard) = std::sync::mpsc::channel();
+        let (ends, end) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            said.send(own.file_name().unwrap().to_str().unwrap().parse().unwrap()).unwrap();
+            end.recv().expect_err("nobody sends");
+        });
+        let pid = heard.recv().unwrap();
+        let thread_stat = stat::read(pid).unwrap().expect("/proc knows threads by their numbers");
+        for start_time in [thread_stat.start_time, thread_stat.start_time - 1, 0] {
+            let process = Process { pid, start_time };
+            assert!(open(process).unwrap().is_none());
+            assert_eq!(send(process, Signal::KILL).unwrap(), Delivery::Gone);
+        }
+        drop(ends);
+        thread.join().unwrap();
     }
 
     /// I5
