@@ -124,9 +124,12 @@ fn is_attempt(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(launch::ATTEMPT))
 }
 
-/// Task directories below the sessions' directories.
+/// Task directories below the sessions' directories. A link is neither: what it leads to is not ours to take away (F81).
 fn directories(sessions: &Path) -> Vec<(TaskId, PathBuf)> {
-    let list = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let list = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+    };
     let mut found = Vec::new();
     for session in list(sessions) {
         for path in list(&session) {
@@ -135,4 +138,26 @@ fn directories(sessions: &Path) -> Vec<(TaskId, PathBuf)> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// F81, OF-07: the sweep at start sees what lies in the sessions' own directories, and nothing through a link.
+    #[test]
+    fn the_sweep_goes_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        let (own, other) =
+            ("agent_01890000-0000-7000-8000-000000000001", "agent_01890000-0000-7000-8000-000000000002");
+        fs::create_dir_all(at("sessions/main").join(own)).unwrap();
+        fs::create_dir_all(at("elsewhere").join(other)).unwrap();
+        symlink(at("elsewhere"), at("sessions/linked")).unwrap();
+        symlink(at("elsewhere").join(other), at("sessions/main").join(other)).unwrap();
+        fs::write(at("sessions/file"), "").unwrap();
+        assert_eq!(directories(&at("sessions")), [(own.parse().unwrap(), at("sessions/main").join(own))]);
+    }
 }
