@@ -40,6 +40,8 @@ pub struct Caller {
     pub vault: Option<u64>,
     /// What the edge worked out about the agent that this call spawns inside the daemon.
     pub brief: Option<Arc<Brief>>,
+    /// Archived tasks that it may see, as far as the edge found out: whose they were is not in memory.
+    pub past: Vec<TaskId>,
 }
 
 impl Caller {
@@ -53,6 +55,7 @@ impl Caller {
             base: Arc::default(),
             vault: None,
             brief: None,
+            past: Vec::new(),
         }
     }
 }

@@ -86,6 +86,9 @@ impl Handle {
         let Some(id) = archived_in(&error) else { return Err(error) };
         match request {
             Request::TaskWait(_) => self.wait_with_archived(caller.clone(), request.clone()).await,
+            Request::AgentSpawn(_) | Request::AgentExplain(_) if error.data.contains_key("path") => {
+                self.spawn_after_archived(caller.clone(), request, error).await
+            }
             Request::TaskResume(_) | Request::AgentSpawn(_) => {
                 // It is brought back first.
                 self.send(Input::thaw(self.archive.past(id).await?)).await?;
@@ -93,6 +96,31 @@ impl Handle {
             }
             _ => self.archive.answer(caller, request, self.archive.past(id).await?, self).await,
         }
+    }
+
+    /// A spawn by an agent or a member that names archived tasks to wait for. One that it may not see is none.
+    async fn spawn_after_archived(
+        &self,
+        mut caller: Caller,
+        request: &Request,
+        mut error: Error,
+    ) -> Result<Response, Error> {
+        // Each round finds out about another one of those that the call names.
+        while let Some(id) = archived_in(&error) {
+            match self.archive.views(&caller, [id].into(), self).await {
+                Ok(_) => caller.past.push(id),
+                Err(refused) if matches!(refused.kind, Kind::NotAuthorised | Kind::TaskNotFound) => {
+                    error.data.remove("archived");
+                    return Err(error);
+                }
+                Err(failed) => return Err(failed),
+            }
+            match self.send(Input::Call(caller.clone(), request.clone())).await {
+                Ok(answer) => return answer.ok_or_else(gone),
+                Err(next) => error = next,
+            }
+        }
+        Err(error)
     }
 
     /// A wait of whose tasks some are archived, and so have ended: the others are asked for by themselves.

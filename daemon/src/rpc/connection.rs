@@ -135,6 +135,7 @@ impl Connection {
             base: Arc::default(),
             vault: None,
             brief: None,
+            past: Vec::new(),
         }
     }
 

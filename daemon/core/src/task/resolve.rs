@@ -4,6 +4,7 @@ use ccagent_proto::{Error, Kind, TaskId};
 use uuid::Uuid;
 
 use super::Row;
+use crate::caller::{Caller, Who};
 use crate::core::Core;
 
 /// Matches that an ambiguous reference lists at most.
@@ -60,6 +61,19 @@ impl Core {
                     .with("archived", id.to_string()))
             }
         }
+    }
+
+    /// Finds a task for a caller: to an agent or a member, one that it may not see is none. Whose an archived one was is
+    /// not in memory: the error names it, so that the edge finds out.
+    pub(crate) fn find_for(&self, caller: &Caller, text: &str) -> Result<Found, Error> {
+        let found = self.find(text)?;
+        let seen = match found {
+            _ if caller.who == Who::Operator => true,
+            Found::Live(id) => self.tasks.get(&id).is_some_and(|row| self.may_see(caller, row)),
+            Found::Archived(id) if caller.past.contains(&id) => true,
+            Found::Archived(id) => return Err(not_found(text).with("archived", id.to_string())),
+        };
+        if seen { Ok(found) } else { Err(not_found(text)) }
     }
 
     /// The newest held task of an agent with a name.

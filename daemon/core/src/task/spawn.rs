@@ -131,7 +131,8 @@ impl Core {
         self.refuse_below_stop(self.task_of(caller))?;
         self.has_output_room()?;
         let (name, team) = self.names_of(caller, params)?;
-        let (after, waits, doomed) = self.predecessors(params.after.as_deref().unwrap_or_default())?;
+        let (after, waits, doomed) =
+            self.predecessors(caller, params.after.as_deref().unwrap_or_default())?;
         let (route, reasons) = route_of(params, team.is_some());
         Ok(Plan {
             parent: self.task_of(caller),
@@ -149,12 +150,15 @@ impl Core {
         })
     }
 
-    /// The name and team of the new agent; a team needs both.
+    /// The name and team of the new agent; a team needs both. A team alone makes no member, but has to be one (SP-02).
     fn names_of(
         &self,
         caller: &Caller,
         params: &AgentSpawnParams,
     ) -> Result<(Option<String>, Option<String>), Error> {
+        if let Some(team) = &params.team_name {
+            self.team(team)?;
+        }
         let Some(name) = params.name.clone() else {
             return Ok((None, None));
         };
@@ -173,12 +177,17 @@ impl Core {
         Ok((Some(name), Some(team)))
     }
 
-    /// The predecessors, those of them that have not completed, and one that never will.
+    /// The predecessors, those of them that have not completed, and one that never will. How one ended is told to who
+    /// waits for it, so a caller names only what it may see.
     #[expect(clippy::type_complexity, reason = "three lists that only `plan` takes apart")]
-    fn predecessors(&self, after: &[String]) -> Result<(Vec<TaskId>, Vec<TaskId>, Option<TaskId>), Error> {
+    fn predecessors(
+        &self,
+        caller: &Caller,
+        after: &[String],
+    ) -> Result<(Vec<TaskId>, Vec<TaskId>, Option<TaskId>), Error> {
         let (mut ids, mut waits, mut doomed) = (Vec::with_capacity(after.len()), Vec::new(), None);
         for text in after {
-            let found = self.find(text).map_err(|error| error.with("path", "after"))?;
+            let found = self.find_for(caller, text).map_err(|error| error.with("path", "after"))?;
             let id = found.id();
             if ids.contains(&id) {
                 continue;
@@ -372,14 +381,16 @@ const fn kind_of(spec: &Spec) -> TaskKind {
 
 /// The route, by the ordered predicate: teammate, background, then synchronous (SP-07).
 fn route_of(params: &AgentSpawnParams, teammate: bool) -> (&'static str, Vec<String>) {
-    let why = |text: &str| vec![text.to_owned()];
-    if teammate {
-        ("teammate", why("teamName and name are both given"))
+    let (route, why) = if teammate {
+        ("teammate", "teamName and name are both given")
     } else if params.run_in_background == Some(true) {
-        ("background", why("runInBackground is true"))
+        ("background", "runInBackground is true")
     } else {
-        ("sync", why("neither a team member nor in the background"))
-    }
+        ("sync", "neither a team member nor in the background")
+    };
+    let alone = params.team_name.is_some() && !teammate;
+    let hint = alone.then_some("teamName without name makes no member: give name too");
+    (route, [why].into_iter().chain(hint).map(str::to_owned).collect())
 }
 
 pub(crate) fn name_taken(name: &str) -> Error {

@@ -332,3 +332,33 @@ fn abouts(desk: &Desk) -> Vec<About> {
     });
     abouts.collect()
 }
+
+/// A17, SP-18: how a predecessor ended is told to who waits for it, so an agent or a member waits only for what it may
+/// see; another task is none, whether it lives or is archived, and so it is by name.
+#[test]
+fn only_what_is_seen_is_waited_for() {
+    for (archived, spawns) in [(false, true), (true, false)] {
+        let mut stage = stage();
+        let caller = agent(stage.agent);
+        let stranger = stage.desk.spawn(AgentSpawnParams { name: Some("victim".into()), ..background() });
+        let after = |text: &str| AgentSpawnParams { after: Some(vec![text.to_owned()]), ..background() };
+        for task in [stranger, stage.child] {
+            stage.desk.exited(task, 1);
+        }
+        if archived {
+            stage.desk.ack_all();
+            stage.desk.after(3_600_000);
+        }
+        let unknown = stage.desk.refused::<AgentSpawn>(&caller, after("nobody"), Kind::TaskNotFound);
+        for text in [&*id(stranger), "victim"] {
+            let error = stage.desk.refused::<AgentSpawn>(&caller, after(text), Kind::TaskNotFound);
+            assert_eq!(error.message.replace(text, "nobody"), unknown.message);
+        }
+        let own = stage.desk.call::<AgentSpawn>(&caller, after(&id(stage.child)));
+        assert_eq!(own.is_ok(), spawns, "{own:?}");
+        // Whose an archived one was, the edge finds out.
+        let informed = Caller { past: vec![stage.child], ..caller };
+        stage.desk.ok::<AgentSpawn>(&informed, after(&id(stage.child)));
+        assert!(stage.desk.call::<AgentSpawn>(&person(), after(&id(stranger))).is_ok());
+    }
+}

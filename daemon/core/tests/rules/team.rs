@@ -4,15 +4,15 @@ use ccagent_core::{Caller, Effect, Input};
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::mailbox::MailboxPollParams;
 use ccagent_proto::method::{
-    AgentSpawn, MailboxPoll, MessageSend, TaskList, TaskResume, TeamCreate, TeamDelete, TeamGet,
-    TeamHeartbeat, TeamJoin, TeamLeave, TeamList,
+    AgentExplain, AgentSpawn, MailboxPoll, MessageSend, TaskList, TaskResume, TeamCreate, TeamDelete,
+    TeamGet, TeamHeartbeat, TeamJoin, TeamLeave, TeamList,
 };
 use ccagent_proto::session::PageParams;
 use ccagent_proto::task::{TaskListParams, TaskResumeParams};
 use ccagent_proto::team::{Presence, TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
 use ccagent_proto::{Empty, Kind};
 
-use crate::desk::{Desk, agent, member, person, teammate};
+use crate::desk::{Desk, agent, background, foreground, member, person, teammate};
 use crate::message::{team, to};
 
 fn join(name: &str) -> TeamJoinParams {
@@ -286,4 +286,26 @@ fn a_clock_that_was_set_back_makes_nobody_a_member() {
     let lead = member(10, "red", "lead");
     let seen: Vec<_> = desk.ok::<TaskList>(&lead, TaskListParams::default()).tasks;
     assert_eq!(seen.iter().map(|task| task.id).collect::<Vec<_>>(), [new, newest]);
+}
+
+/// SP-02: a team without a name makes no member, as the explanation says; a team that there is not is refused by name,
+/// with and without one.
+#[test]
+fn an_agent_is_for_no_team_that_there_is_not() {
+    let mut desk = Desk::new();
+    for name in [None, Some("ann".to_owned())] {
+        let params = AgentSpawnParams { team_name: Some("red".into()), name, ..background() };
+        let error = desk.refused::<AgentSpawn>(&person(), params.clone(), Kind::NoTeam);
+        assert!(error.message.contains("\"red\""), "{error}");
+        desk.refused::<AgentExplain>(&person(), params, Kind::NoTeam);
+    }
+    team(&mut desk, "red", &[]);
+    let alone = AgentSpawnParams { team_name: Some("red".into()), ..foreground() };
+    let explained = desk.ok::<AgentExplain>(&person(), alone.clone());
+    assert_eq!(explained.route, "sync");
+    assert!(explained.reasons.iter().any(|reason| reason.contains("give name")), "{:?}", explained.reasons);
+    let explained =
+        desk.ok::<AgentExplain>(&person(), AgentSpawnParams { run_in_background: Some(true), ..alone });
+    assert_eq!(explained.route, "background");
+    assert!(explained.reasons.iter().any(|reason| reason.contains("give name")), "{:?}", explained.reasons);
 }

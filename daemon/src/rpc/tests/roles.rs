@@ -1,5 +1,6 @@
 //! What a caller's role lets it do, as the edge says it.
 
+use ccagent_core::Limits as Rules;
 use serde_json::{Value, json};
 
 use super::client::{Client, call, error, result};
@@ -86,6 +87,39 @@ async fn sight_comes_before_params() {
         assert_eq!(error(&agent.ask(&call(1, method, params.clone())).await).1, -32000, "{method}");
         assert_eq!(error(&operator.ask(&call(1, method, params)).await).1, -32602, "{method}");
     }
+}
+
+/// A17, SP-18: an agent waits for its own tasks, archived ones too, and for no other's: those are unknown to it.
+#[tokio::test]
+async fn only_own_tasks_are_waited_for_when_archived_too() {
+    let mut world = World::under(Rules { hold_ms: 0, ..Rules::default() });
+    let mut operator = world.client();
+    let (mut agent, _) = agent(&mut world, &mut operator).await;
+    let background = json!({"runInBackground": true});
+    let mut own = Vec::new();
+    for id in 2..4 {
+        own.push(world.running(&mut agent, &spawn(id, background.clone())).await);
+    }
+    let other = world.running(&mut operator, &spawn(4, background)).await;
+    for start in own.iter().chain([&other]) {
+        world.ended(start, 0, "").await;
+    }
+    let taken = operator.ask(&call(5, "notification.next", json!({"max": 10}))).await;
+    let notices = result(&taken)["notifications"].as_array().unwrap().clone();
+    let ids: Vec<&Value> = notices.iter().map(|notice| &notice["id"]).collect();
+    assert_eq!(ids.len(), 3);
+    result(&operator.ask(&call(6, "notification.ack", json!({ "ids": ids }))).await);
+    // Their hold was over at their end: they go right behind the acknowledgement.
+    let listed = operator.ask(&call(7, "task.list", json!({}))).await;
+    assert_eq!(result(&listed)["tasks"].as_array().unwrap().len(), 1);
+    let refused = agent.ask(&spawn(8, json!({"after": [own[0].task, other.task]}))).await;
+    let unknown = agent.ask(&spawn(9, json!({"after": ["nobody"]}))).await;
+    assert_eq!(error(&refused).1, error(&unknown).1);
+    assert_eq!(refused["error"]["message"], json!(format!("no task {:?}", other.task.to_string())));
+    assert!(refused["error"]["data"].get("archived").is_none(), "{refused}");
+    let after = json!({"after": [own[0].task, own[1].task], "runInBackground": true});
+    let start = world.running(&mut agent, &spawn(10, after)).await;
+    assert!(own.iter().all(|child| child.task != start.task));
 }
 
 /// A17: a refusal names the caller's role as the core knows it: a lead is no teammate.
