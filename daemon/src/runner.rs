@@ -101,6 +101,8 @@ struct Inner {
     tracker: TaskTracker,
     /// Children that the daemon had before it started any: none of ours, whoever they are.
     elders: Vec<Process>,
+    /// Held by the search that collects what a lost agent left to us.
+    collecting: Mutex<()>,
     /// What process ids and start times belong to.
     boot: Box<str>,
     /// Ends the attempts' futures, and leaves their shims alone.
@@ -176,6 +178,7 @@ impl Runner {
                 .iter()
                 .map(tree::stat::Stat::process)
                 .collect(),
+            collecting: Mutex::default(),
             boot: shim_files::boot_id()?.into(),
             detach: CancellationToken::new(),
         };

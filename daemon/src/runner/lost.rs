@@ -7,12 +7,17 @@
 //!    └────▶ none ─▶ report
 //! ```
 //!
+//! A reading of all processes is no snapshot: what forks a successor and ends can be in none of it. So a process of the
+//! attempt is frozen the moment it is met. Where the shim was ours, whoever loses a parent becomes our child and stays
+//! one until we collect it: one search without a child of that kind, alive or ended, is proof. Where it was an earlier
+//! daemon's, several searches in a row have to find nothing, and the report says no more than that.
+//!
 //! A process that can't be read counts only where it can be of the attempt by its line of parents, and only for a
 //! while: it may be the user's own, and live for months. Then it is named in the report.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ccagent_core::input::Report;
@@ -35,6 +40,10 @@ const END_MOST: Duration = Duration::from_secs(10);
 const PAUSE_MOST: Duration = Duration::from_mins(1);
 /// Searches in a row that find nothing but what can't be read; with their pauses they take some seconds.
 const UNREADABLE_MOST: u32 = 7;
+/// Searches in a row that have to find nothing where what is left of an attempt does not come to us.
+const EMPTY: u32 = 5;
+/// The pause after the first of those; it doubles, so that nobody keeps in step.
+const EMPTY_PAUSE: Duration = Duration::from_millis(3);
 /// Parents that are gone through, so that nonsense comes to an end.
 const LINE_MOST: usize = 4096;
 
@@ -58,17 +67,19 @@ struct Remains {
     unknown: BTreeSet<Process>,
     /// Whether its cgroup has members.
     populated: bool,
+    /// Whether orphans had ended and were collected: they may have left successors.
+    collected: bool,
 }
 
 impl Remains {
     fn are_unreadable_alone(&self) -> bool {
-        self.found.is_empty() && !self.populated
+        self.found.is_empty() && !self.populated && !self.collected
     }
 }
 
 /// Ends what is left of an attempt, then reports it; not before nothing is left for sure.
 pub(super) async fn end(attempt: &Attempt, message: &str) {
-    let mut search = Search::default();
+    let mut search = Search::until(if attempt.is_ours { 1 } else { EMPTY });
     let left = loop {
         match search.next(round(attempt).await) {
             Next::Over(left) => break left,
@@ -91,9 +102,13 @@ pub(super) async fn end(attempt: &Attempt, message: &str) {
     attempt.report(Report::ShimLost { message: format!("{message}; {ended}{left}") }).await;
 }
 
-/// Rounds of a search, until one finds nothing.
+/// Rounds of a search, until enough of them find nothing.
 #[derive(Debug, Default)]
 struct Search {
+    /// Rounds in a row that have to find nothing.
+    enough: u32,
+    /// Those that have.
+    empty: u32,
     pause: Duration,
     last: Remains,
     /// Rounds in a row that found nothing but what can't be read.
@@ -110,9 +125,18 @@ enum Next {
 }
 
 impl Search {
+    fn until(enough: u32) -> Self {
+        Self { enough, ..Self::default() }
+    }
+
     fn next(&mut self, round: io::Result<Option<Remains>>) -> Next {
+        let before = std::mem::take(&mut self.empty);
         let remains = match round {
-            Ok(None) => return Next::Over(BTreeSet::new()),
+            Ok(None) if before + 1 >= self.enough => return Next::Over(BTreeSet::new()),
+            Ok(None) => {
+                self.empty = before + 1;
+                return Next::Round(EMPTY_PAUSE * 2_u32.pow(before));
+            }
             Ok(Some(remains)) => remains,
             Err(error) => {
                 tracing::warn!(%error, "it can't be told what a lost agent left");
@@ -124,7 +148,7 @@ impl Search {
         if self.unreadable == UNREADABLE_MOST {
             return Next::Over(remains.unknown);
         }
-        if remains != self.last && remains.unknown.is_empty() {
+        if (remains != self.last || remains.collected) && remains.unknown.is_empty() {
             (self.pause, self.last) = (Duration::ZERO, remains);
             return Next::Round(Duration::ZERO);
         }
@@ -142,7 +166,8 @@ impl Search {
 /// Whether processes of an attempt live of which nothing is on record; what can't be told counts as some.
 pub(super) async fn left_traces(attempt: &Attempt) -> bool {
     let trail = Trail::of(attempt);
-    let searched = tokio::task::spawn_blocking(move || tree::find_marked(&trail.task, &trail.hashes)).await;
+    let searched =
+        tokio::task::spawn_blocking(move || tree::find_marked(&trail.task, &trail.hashes, drop)).await;
     let marked = searched.map_err(io::Error::other).and_then(|marked| marked);
     marked.map_or(true, |marked| !marked.found.is_empty()) || is_populated(attempt).unwrap_or(true)
 }
@@ -157,12 +182,10 @@ async fn round(attempt: &Attempt) -> io::Result<Option<Remains>> {
     // All of /proc is read for it: not on the thread that serves.
     let searched = tokio::task::spawn_blocking(move || {
         let remains = trail.search()?;
-        // Frozen first, so that nobody multiplies while we go on.
+        // Frozen first, those too that were not met but descend, so that nobody multiplies while we go on.
         for signal in [Signal::STOP, Signal::KILL] {
             for process in &remains.found {
-                if let Err(error) = tree::send(*process, signal) {
-                    tracing::warn!(pid = process.pid, %error, "a process of a lost agent can't be signalled");
-                }
+                send(*process, signal);
             }
         }
         io::Result::Ok(remains)
@@ -171,6 +194,16 @@ async fn round(attempt: &Attempt) -> io::Result<Option<Remains>> {
     join_all(remains.found.iter().map(|process| tokio::time::timeout(END_MOST, gone(*process)))).await;
     remains.populated = is_populated(attempt)?;
     Ok((remains != Remains::default()).then_some(remains))
+}
+
+fn send(process: Process, signal: Signal) {
+    if let Err(error) = tree::send(process, signal) {
+        tracing::warn!(pid = process.pid, %error, "a process of a lost agent can't be signalled");
+    }
+}
+
+fn freeze(process: Process) {
+    send(process, Signal::STOP);
 }
 
 fn is_populated(attempt: &Attempt) -> io::Result<bool> {
@@ -197,11 +230,17 @@ impl Trail {
     /// Processes that carry the attempt's marks, orphans that came to us because the shim that should have got them
     /// is gone, and all that descend from either.
     fn search(&self) -> io::Result<Remains> {
-        let marked = tree::find_marked(&self.task, &self.hashes)?;
-        let mut found: BTreeSet<Process> = marked.found.into_iter().collect();
-        found.extend(tree::with_descendants(&orphans(&self.inner)?)?);
+        let orphans = {
+            // One at a time: what one search collects is a trace that another one would miss.
+            let _alone = self.inner.collecting.lock().unwrap_or_else(PoisonError::into_inner);
+            orphans(&self.inner)?
+        };
+        let mut found: BTreeSet<Process> = tree::with_descendants(&orphans.living)?.into_iter().collect();
+        let marked = tree::find_marked(&self.task, &self.hashes, freeze)?;
+        found.extend(marked.found);
+        let collected = orphans.collected;
         if marked.unreadable.is_empty() {
-            return Ok(Remains { found, ..Remains::default() });
+            return Ok(Remains { found, collected, ..Remains::default() });
         }
         let all: HashMap<i32, Stat> = stat::every()?.into_iter().map(|stat| (stat.pid, stat)).collect();
         let adopters = adopters(&all);
@@ -216,7 +255,7 @@ impl Trail {
         let shims: Vec<i32> = self.inner.shims().into_iter().map(u32::cast_signed).collect();
         let others: BTreeSet<Process> = tree::with_descendants(&shims)?.into_iter().collect();
         let unknown = unknown.difference(&others).filter(|process| !found.contains(process)).copied();
-        Ok(Remains { unknown: unknown.collect(), found, populated: false })
+        Ok(Remains { unknown: unknown.collect(), found, collected, populated: false })
     }
 }
 
@@ -238,24 +277,44 @@ fn may_be_left(process: &Stat, all: &HashMap<i32, Stat>, since: u64, adopters: &
     line.take(LINE_MOST).all(|stat| stat.start_time >= since)
 }
 
-/// The living children of ours that are no shim: the shim above them was killed, so they are a lost agent's. Those
-/// that have ended are collected, since nobody else will.
-fn orphans(inner: &Inner) -> io::Result<Vec<i32>> {
-    let children = tree::children(std::process::id().cast_signed())?;
-    // Asked for after the reading: a shim is known from the moment on in which it is anybody's child.
-    let mut shims = inner.shims();
-    shims.extend(tether::shims());
+/// What came to us because the shim above it was killed.
+#[derive(Debug, Default)]
+struct Orphans {
+    living: Vec<i32>,
+    /// Whether others had ended.
+    collected: bool,
+}
+
+/// The children of ours that are no shim: the shim above them was killed, so they are a lost agent's. Those that live
+/// are frozen, those that have ended are collected, since nobody else will.
+fn orphans(inner: &Inner) -> io::Result<Orphans> {
+    let own = std::process::id().cast_signed();
     let own_group = getpgrp().as_raw_nonzero().get();
-    let strangers = children.into_iter().filter(|child| {
-        let is_shim = shims.iter().any(|shim| shim.cast_signed() == child.pid);
+    let mut orphans = Orphans::default();
+    let mut ended = Vec::new();
+    stat::each(|child| {
         // Agents have sessions of their own.
-        !is_shim && child.group != own_group && !inner.elders.contains(&child.process())
-    });
-    let (ended, living): (Vec<_>, Vec<_>) = strangers.partition(|child| child.ended);
-    for child in ended {
-        _ = waitpid(Pid::from_raw(child.pid), Some(WaitPidFlag::WNOHANG));
+        if child.parent != own || child.group == own_group || inner.elders.contains(&child.process()) {
+            return;
+        }
+        // Asked for after the reading: a shim is known from the moment on in which it is anybody's child.
+        let pid = child.pid.unsigned_abs();
+        if tether::task_of(pid).is_some() || inner.agents().values().any(|agent| agent.shim == Some(pid)) {
+            return;
+        }
+        if child.ended {
+            ended.push(child.pid);
+        } else {
+            freeze(child.process());
+            orphans.living.push(child.pid);
+        }
+    })?;
+    for pid in ended {
+        // One that a tracer keeps is gone, and is not there to be collected.
+        let waited = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+        orphans.collected |= waited.is_ok_and(|status| status.pid().is_some());
     }
-    Ok(living.into_iter().map(|child| child.pid).collect())
+    Ok(orphans)
 }
 
 /// Returns when a process has ended, and not before.
@@ -297,7 +356,38 @@ mod tests {
         let rounds: Vec<Next> = (0..UNREADABLE_MOST).map(|_| search.next(Ok(Some(doubtful())))).collect();
         assert_eq!(rounds.iter().filter(|next| matches!(next, Next::Over(_))).count(), 1);
         assert_eq!(rounds.last(), Some(&Next::Over(BTreeSet::from([process]))));
-        assert_eq!(Search::default().next(Ok(None)), Next::Over(BTreeSet::new()));
+        assert_eq!(Search::until(1).next(Ok(None)), Next::Over(BTreeSet::new()));
+    }
+
+    /// I3, I6, D52: where what is left does not come to us, one search that finds nothing proves nothing: several have
+    /// to, and in a row.
+    #[test]
+    fn one_empty_search_is_no_proof() {
+        let found =
+            || Remains { found: BTreeSet::from([Process { pid: 77, start_time: 1 }]), ..Remains::default() };
+        let mut search = Search::until(EMPTY);
+        for round in [Ok(Some(found())), Err(io::ErrorKind::OutOfMemory.into())] {
+            search.next(round);
+            for _ in 1..EMPTY {
+                assert!(matches!(search.next(Ok(None)), Next::Round(pause) if pause < look::PAUSE));
+            }
+            search.next(Ok(Some(found())));
+        }
+        for _ in 1..EMPTY {
+            assert!(matches!(search.next(Ok(None)), Next::Round(_)));
+        }
+        assert_eq!(search.next(Ok(None)), Next::Over(BTreeSet::new()));
+    }
+
+    /// I3, D52: a child that had ended may have left a successor: it is no empty search, and the next one follows at
+    /// once, however often.
+    #[test]
+    fn what_was_collected_is_a_trace() {
+        let mut search = Search::until(1);
+        for _ in 0..50 {
+            let round = Ok(Some(Remains { collected: true, ..Remains::default() }));
+            assert_eq!(search.next(round), Next::Round(Duration::ZERO));
+        }
     }
 
     /// I6, D52: what can't be read is doubtful where it can have come from the shim, and nowhere else: a login, an agent

@@ -309,3 +309,43 @@ async fn sizes_that_nobody_takes_hold_no_stop_up() {
     assert_eq!(conn.wait(&id).await["status"], "killed");
     daemon.end().await;
 }
+
+/// I3, I6, D52, D58: what forks a successor and ends, over and over, is never in a reading of all processes for sure; it is
+/// over all the same when its task is, whoever gets its orphans.
+#[tokio::test]
+async fn what_flees_by_forking_is_ended() {
+    for crash in [false, true] {
+        let mut daemon = Daemon::start();
+        let conn = daemon.connect().await;
+        let script = daemon.home.join("flee");
+        fs::write(&script, "trap '' TERM\nsleep 0.004\nsetsid sh $0 &\n").unwrap();
+        let run = format!(
+            "echo agent $$; for one in 1 2 3; do setsid sh {} & done; exec sleep 611",
+            script.display()
+        );
+        let id = conn.sh(&run).await;
+        let seen = conn.see(&id, "agent ").await;
+        let agent = Process::open(seen.trim().rsplit(' ').next().unwrap().parse().unwrap()).unwrap();
+        known(&conn, &id, agent.pid).await;
+        let shim = Process::open(agent.parent().unwrap()).unwrap();
+        if crash {
+            daemon.crash();
+        }
+        shim.signal(Signal::KILL);
+        assert!(shim.ends_within(PATIENCE));
+        if crash {
+            daemon.restart();
+        }
+        let conn = daemon.connect().await;
+        let task = conn.wait(&id).await;
+        assert_eq!(task["error"]["kind"], "shimLost", "{task}");
+        // One look would not see it for sure either.
+        for _ in 0..50 {
+            assert_eq!(
+                marked(script.to_str().unwrap()).iter().map(Process::command).collect::<Vec<_>>(),
+                Vec::<String>::new()
+            );
+        }
+        daemon.end().await;
+    }
+}

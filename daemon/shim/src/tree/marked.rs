@@ -27,20 +27,28 @@ pub struct Marked {
 }
 
 /// Finds every living process of our uid that carries the marks of an attempt, and their descendants. Of an attempt
-/// more than one hash of its token may be known: a store that was restored has made another token.
-pub fn find_marked(task_id: &str, hashes: &[String]) -> io::Result<Marked> {
+/// more than one hash of its token may be known: a store that was restored has made another token. Each marked one is
+/// shown the moment it is met: it may go on under another number before all have been looked at.
+pub fn find_marked(task_id: &str, hashes: &[String], mut met: impl FnMut(Process)) -> io::Result<Marked> {
     let task = format!("{TASK_ID}={task_id}");
     let marks: Vec<String> = hashes.iter().map(|hash| format!("{MARK}={hash}")).collect();
-    let all = stat::every()?;
     let mut marked = Marked::default();
     let mut roots = Vec::new();
-    for stat in all.iter().filter(|stat| !stat.ended && is_signallable(stat)) {
+    stat::each(|stat| {
+        if stat.ended || !is_signallable(&stat) {
+            return;
+        }
         match carries(stat.pid, &task, &marks) {
-            Ok(true) => roots.push(*stat),
+            Ok(true) => {
+                met(stat.process());
+                roots.push(stat);
+            }
             Ok(false) => {}
             Err(_) => marked.unreadable.push(stat.process()),
         }
-    }
+    })?;
+    // Those that were met were alive before this, and what they had started by now is in it.
+    let all = stat::every()?;
     let leaders: BTreeSet<i32> =
         roots.iter().filter(|stat| stat.session == stat.pid).map(|stat| stat.pid).collect();
     let led =
@@ -106,7 +114,7 @@ mod tests {
         let mut child = command.spawn().unwrap();
         let mut led = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut led).unwrap();
-        let found = find_marked("agent_c", &[hash]).unwrap().found;
+        let found = find_marked("agent_c", &[hash], drop).unwrap().found;
         let pids: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
         let expected = [child.id().cast_signed(), led.trim().parse().unwrap()];
         for process in found {
@@ -126,12 +134,16 @@ mod tests {
             (vec![token_hash(&token)], &ours),
             (vec![token_hash("unknown"), token_hash("another-token")], &others),
         ] {
-            let found = find_marked("agent_a", &hashes).unwrap().found;
+            let found = find_marked("agent_a", &hashes, drop).unwrap().found;
             assert!(found.iter().any(|process| process.pid == marked.id().cast_signed()));
             assert!(found.len() >= 2, "{found:?}");
-            assert_eq!(find_marked("agent_b", &hashes).unwrap().found, []);
+            assert_eq!(find_marked("agent_b", &hashes, drop).unwrap().found, []);
         }
-        let both = find_marked("agent_a", &[token_hash(&token), token_hash("another-token")]).unwrap();
+        let hashes = [token_hash(&token), token_hash("another-token")];
+        let mut met = Vec::new();
+        let both = find_marked("agent_a", &hashes, |process| met.push(process)).unwrap();
+        let shells = [&ours, &others].map(|shell| shell.id().cast_signed());
+        assert!(shells.iter().all(|pid| met.iter().any(|process| process.pid == *pid)), "{met:?}");
         for process in both.found {
             send(process, Signal::KILL).unwrap();
         }

@@ -43,32 +43,41 @@ pub fn read(pid: i32) -> io::Result<Option<Stat>> {
 
 /// Reads every process that is visible to us, as far as that can be done; those that end meanwhile are left out.
 pub fn all() -> io::Result<Vec<Stat>> {
-    list(|_| Ok(()))
+    let mut stats = Vec::new();
+    visit(|stat| stats.push(stat), |_| Ok(()))?;
+    Ok(stats)
 }
 
 /// Like [`all`], for proofs of absence: where a process could not be read for want of descriptors or memory there is
 /// no list at all. Those that the system hides from us are other users'.
 pub fn every() -> io::Result<Vec<Stat>> {
-    list(|error| match error.kind() {
+    let mut stats = Vec::new();
+    each(|stat| stats.push(stat))?;
+    Ok(stats)
+}
+
+/// Shows every process as [`every`] lists them, the highest numbers first: what flees by forking has one of those, and
+/// is looked at right after it was listed, before it has gone on under another.
+pub fn each(look: impl FnMut(Stat)) -> io::Result<()> {
+    visit(look, |error| match error.kind() {
         io::ErrorKind::PermissionDenied => Ok(()),
         _ => Err(error),
     })
 }
 
-fn list(judge: impl Fn(io::Error) -> io::Result<()>) -> io::Result<Vec<Stat>> {
-    let mut stats = Vec::new();
+fn visit(mut look: impl FnMut(Stat), judge: impl Fn(io::Error) -> io::Result<()>) -> io::Result<()> {
+    let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
+        pids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    for pid in pids.into_iter().rev() {
         match read(pid) {
-            Ok(Some(stat)) => stats.push(stat),
+            Ok(Some(stat)) => look(stat),
             Ok(None) => {}
             Err(error) => judge(error)?,
         }
     }
-    Ok(stats)
+    Ok(())
 }
 
 fn parse(text: &[u8]) -> Option<Stat> {

@@ -95,7 +95,7 @@ impl Lab {
     /// The living processes of the agent that carry its marks, and those below them.
     pub(crate) fn marked(&self) -> Vec<tree::Process> {
         let hashes = [files::token_hash(&self.spec.token)];
-        tree::find_marked(&self.spec.task_id, &hashes).unwrap().found
+        tree::find_marked(&self.spec.task_id, &hashes, drop).unwrap().found
     }
 
     /// Kills them until there is none.
