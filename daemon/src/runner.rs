@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ccagent_core::effect::Start;
+use ccagent_core::effect::{Asked, Start};
 use ccagent_core::recovery::Survivor;
 use ccagent_llm::tether;
 use ccagent_proto::runner::{RunnerInfo, RunnerKind};
@@ -51,7 +51,7 @@ use input::Write;
 use crate::driver::{Handle, Hands};
 use crate::hub::Hub;
 use crate::llm::{self, Agents, Known};
-use crate::store::Store;
+use crate::store::{RESTORED, Store};
 use crate::vault::Vault;
 
 pub use cgroup::Delegated;
@@ -101,6 +101,8 @@ struct Inner {
     tracker: TaskTracker,
     /// Children that the daemon had before it started any: none of ours, whoever they are.
     elders: Vec<Process>,
+    /// Whether the store was restored before this daemon opened it, and may not know what was begun.
+    is_restored: bool,
     /// Held by the search that collects what a lost agent left to us.
     collecting: Mutex<()>,
     /// What process ids and start times belong to.
@@ -164,6 +166,7 @@ impl Runner {
     pub fn new(settings: Settings, store: Arc<Store>, hub: Hub, vault: Arc<Vault>) -> std::io::Result<Self> {
         let own = llm::Settings { shim: settings.shim.clone(), socket: settings.socket.clone() };
         let inner = Inner {
+            is_restored: settings.state_dir.join(RESTORED).exists(),
             inside: Agents::new(own, store.clone(), hub.clone(), vault.clone()),
             settings,
             store,
@@ -346,6 +349,11 @@ impl Inner {
             .iter()
             .find_map(|(holder, agent)| (agent.shim == u32::try_from(process.pid).ok()).then_some(*holder));
         holder.map_or_else(|| look::runs(process, &self.settings.shim), |holder| holder == task)
+    }
+
+    /// Whether an attempt may have begun already. A store that was restored is older than what lies beside it.
+    const fn asked(&self, start: &Start) -> Asked {
+        if self.is_restored { Asked::Again } else { start.asked }
     }
 
     /// Starts a shim and notes which process it is, in one step for whoever asks for the shims meanwhile.

@@ -23,6 +23,15 @@ pub struct Happened {
     pub data: serde_json::Value,
 }
 
+/// How often an attempt was asked to start: that decides what may lie in its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Never before: nobody can have begun it, whatever says so.
+    First,
+    /// By a daemon before this one, which may have begun it.
+    Again,
+}
+
 /// What a runner needs to start an attempt, beside the stored launch record.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Start {
@@ -30,6 +39,8 @@ pub struct Start {
     pub task: TaskId,
     /// The run.
     pub attempt: u32,
+    /// Whether it may have begun already.
+    pub asked: Asked,
     /// What carries it out.
     pub runner: RunnerKind,
     /// The owning session.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccagent_core::effect::Start;
+use ccagent_core::effect::{Asked, Start};
 use ccagent_core::input::{Ended, Report};
 use ccagent_core::recovery::Survivor;
 use ccagent_core::task::Shim;
@@ -30,6 +30,9 @@ use crate::hub::Key;
 
 /// How long a shim that said its last may take to go.
 const LAST_MOST: Duration = Duration::from_secs(10);
+
+/// What is said where files name a shim that this daemon did not start, and no other daemon can have.
+const FOREIGN: &str = "another program claimed this run in its directory";
 
 /// What an attempt's future knows.
 pub(super) struct Attempt {
@@ -65,6 +68,7 @@ pub(super) enum Origin {
 /// Starts an attempt and stays with it.
 pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
     let mut attempt = Attempt::new(inner, survivor(&start), Origin::Now);
+    let asked = attempt.inner.asked(&start);
     match launch::launch(&attempt.inner, &start, &mut attempt.lasting, &mut orders).await {
         Ok((child, StartReply::Started { shim_pid, shim_start, pid, .. })) => {
             attempt.child = Some(child);
@@ -75,18 +79,28 @@ pub(super) async fn start(inner: Arc<Inner>, start: Start, mut orders: Orders) {
             attempt.runs(shim, orders).await;
         }
         // A shim of the daemon before this one was quicker: it is the one that counts.
-        Ok((child, StartReply::Failed { kind: StartErrorKind::AlreadyClaimed, .. })) => {
+        Ok((child, StartReply::Failed { kind: StartErrorKind::AlreadyClaimed, .. }))
+            if asked == Asked::Again =>
+        {
             let_go(Some(child), None).await;
             attempt.inner.has_shim(attempt.task, attempt.number, None);
             attempt.adopt(orders).await;
         }
         Ok((child, StartReply::Failed { kind, message, .. })) => {
             let_go(Some(child), None).await;
+            let foreign = kind == StartErrorKind::AlreadyClaimed;
+            let message = if foreign { format!("{FOREIGN}: {message}") } else { message };
             attempt.start_failed(kind, message).await;
         }
         // Nothing was started, and of a start by the daemon before this one there is no record.
-        Err(error) if error.is_before_shim() && look::named(&attempt.dir()).is_none() => {
-            attempt.start_failed(StartErrorKind::Other, error.to_string()).await;
+        Err(error)
+            if error.is_before_shim() && (asked == Asked::First || look::named(&attempt.dir()).is_none()) =>
+        {
+            attempt.start_failed(error.kind(), error.to_string()).await;
+        }
+        // The shim that we started did not claim it, and no other one can have.
+        Err(error) if asked == Asked::First && attempt.is_claimed_by_another() => {
+            attempt.start_failed(StartErrorKind::AlreadyClaimed, format!("{FOREIGN}: {error}")).await;
         }
         // Whether something was started is not known: the files tell.
         Err(error) => {
@@ -131,6 +145,12 @@ impl Attempt {
             child: None,
             is_ours: false,
         }
+    }
+
+    /// Whether the files name another shim than the one that was started for it.
+    fn is_claimed_by_another(&self) -> bool {
+        let ours = self.inner.agents().get(&self.task).and_then(|agent| agent.shim);
+        look::named(&self.dir()).is_some_and(|shim| Some(shim.pid.unsigned_abs()) != ours)
     }
 
     pub(super) fn dir(&self) -> PathBuf {

@@ -1,15 +1,17 @@
 //! From a start effect to a running shim: the stored launch record, the directories, the spec on the shim's input.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use ccagent_core::effect::Start;
+use ccagent_core::effect::{Asked, Start};
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
 use ccagent_core::task::Launch;
 use ccagent_proto::task::Stdin;
-use ccagent_shim::wire::{StartReply, StartSpec, StdinKind};
+use ccagent_shim::wire::{StartErrorKind, StartReply, StartSpec, StdinKind};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -27,6 +29,13 @@ pub(super) enum LaunchError {
     /// The launch record is missing or unreadable.
     #[error("what to start could not be read from the store: {0}")]
     Record(String),
+    /// Something is in the place of a directory that nobody can have made for this run.
+    #[error(
+        "{} is there already, though this run was never asked to start before: another program made it. \
+         Nothing was started; resuming the task makes a new run",
+        .0.display()
+    )]
+    Taken(PathBuf),
     /// A directory or the shim could not be made.
     #[error("{what}: {source}")]
     Unmade {
@@ -49,10 +58,20 @@ pub(super) enum LaunchError {
 }
 
 impl LaunchError {
+    /// The kind of start failure that it is.
+    pub(super) const fn kind(&self) -> StartErrorKind {
+        match self {
+            Self::Taken(_) => StartErrorKind::AlreadyClaimed,
+            Self::Record(_) | Self::Unmade { .. } | Self::Mute { .. } | Self::NoReply => {
+                StartErrorKind::Other
+            }
+        }
+    }
+
     /// Whether no shim was started, so that nothing of the attempt can come from here.
     pub(super) const fn is_before_shim(&self) -> bool {
         match self {
-            Self::Record(_) | Self::Unmade { .. } => true,
+            Self::Record(_) | Self::Taken(_) | Self::Unmade { .. } => true,
             Self::Mute { .. } | Self::NoReply => false,
         }
     }
@@ -78,7 +97,7 @@ pub(super) async fn launch(
     let dir = attempt_dir(&start.directory, start.attempt);
     let unmade = |what: String| move |source| LaunchError::Unmade { what, source };
     let mute = |what: &'static str| move |source| LaunchError::Mute { what, source };
-    files::make(&dir).map_err(unmade(format!("the directory {} could not be made", dir.display())))?;
+    make(&dir, inner.asked(start))?;
     let spec = spec(inner, start, launch, dir);
     let mut text = serde_json::to_vec(&spec).map_err(|error| LaunchError::Record(error.to_string()))?;
     text.push(b'\n');
@@ -120,6 +139,25 @@ pub(super) async fn launch(
     };
     let reply = serde_json::from_slice(reply.trim_ascii()).map_err(|_| LaunchError::NoReply)?;
     Ok((child, reply))
+}
+
+/// Makes the directory of an attempt. Where nobody can have begun the attempt, none is taken for it that is there: what
+/// lies in it would be believed.
+fn make(dir: &Path, asked: Asked) -> Result<(), LaunchError> {
+    let unmade = |source| LaunchError::Unmade {
+        what: format!("the directory {} could not be made", dir.display()),
+        source,
+    };
+    match asked {
+        Asked::First => {
+            files::make(dir.parent().unwrap_or(dir)).map_err(unmade)?;
+            DirBuilder::new().mode(0o700).create(dir).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => LaunchError::Taken(dir.to_owned()),
+                _ => unmade(error),
+            })
+        }
+        Asked::Again => files::make(dir).map_err(unmade),
+    }
 }
 
 async fn record(inner: &Inner, start: &Start) -> Result<Launch, LaunchError> {

@@ -260,3 +260,26 @@ async fn forged_files_make_nobody_a_shim() {
     }
     assert!(!child.wait().unwrap().success());
 }
+
+/// I9, I11: of a run that is asked for now for the first time no file says anything, whatever it says: neither a directory
+/// that was there before, nor a claim that came between. It did not start, and is not said to have ended well.
+#[tokio::test]
+async fn nobody_starts_a_run_before_it_was_asked_for() {
+    let forged = "echo '{\"version\":1,\"code\":0,\"endedAt\":1,\"outputBytes\":0,\"outputTruncated\":false,\
+         \"stopped\":false,\"forced\":false,\"oom\":false}' > $dir/exit.json\n\
+         echo \"{\\\"version\\\":1,\\\"shimPid\\\":4000000,\\\"shimStart\\\":1,\\\"bootId\\\":\\\"$(cat \
+         /proc/sys/kernel/random/boot_id)\\\"}\" > $dir/claim\n";
+    let claimed =
+        "echo '{\"type\":\"failed\",\"kind\":\"alreadyClaimed\",\"message\":\"attempt: File exists\"}'\n";
+    for answer in [claimed, ""] {
+        let world = World::with(&format!("{forged}{answer}"));
+        let task = world.spawn().await;
+        let error = world.ended(task).await.error.unwrap();
+        assert_eq!(
+            (&*error.kind, error.cause.as_deref()),
+            ("startFailed", Some("alreadyClaimed")),
+            "{answer}"
+        );
+        assert!(error.message.contains("another program"), "{error:?}");
+    }
+}

@@ -310,6 +310,47 @@ async fn sizes_that_nobody_takes_hold_no_stop_up() {
     daemon.end().await;
 }
 
+/// I9, I11: files that an agent wrote where another task is yet to run start nothing in its place: neither its first run,
+/// nor the next one of a task that has ended. It is said that, and why, the run did not start, and another one does.
+#[tokio::test]
+async fn files_that_were_there_first_are_no_run() {
+    let daemon = Daemon::with().config("[limits]\nagents_per_session = 1\n").start();
+    let conn = daemon.connect().await;
+    let over = conn.spawn(&["sh", "-c", "echo ran; exit 1"], json!({})).await;
+    conn.wait(&over).await;
+    let go = daemon.home.join("go");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &go, rustix::fs::Mode::RWXU).unwrap();
+    let first = conn.spawn(&["cat", go.to_str().unwrap()], json!({})).await;
+    let queued = conn.spawn(&["sh", "-c", "echo ran; exit 1"], json!({})).await;
+    for (task, number) in [(&over, 2), (&queued, 1)] {
+        let planted = attempt(&conn, task).await.with_file_name(format!("attempt-{number}"));
+        fs::create_dir_all(&planted).unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let claim = json!({ "version": 1, "shimPid": 4_000_000, "shimStart": 1, "bootId": boot.trim() });
+        fs::write(planted.join("claim"), claim.to_string()).unwrap();
+        fs::write(planted.join("exit.json"), ended().to_string()).unwrap();
+    }
+    fs::write(&go, "").unwrap();
+    conn.wait(&first).await;
+    let task = conn.wait(&queued).await;
+    let resume = |id: &str| json!({ "taskId": id, "runInBackground": true });
+    let refused = conn.err("task.resume", resume(&over)).await;
+    assert_eq!(refused.code, 1702, "{refused:?}");
+    for task in [task, conn.task(&over).await] {
+        assert_eq!(
+            (&task["status"], &task["error"]["kind"]),
+            (&json!("failed"), &json!("startFailed")),
+            "{task}"
+        );
+        assert!(task["error"]["message"].as_str().unwrap().contains("there already"), "{task}");
+    }
+    assert_eq!(conn.output(&queued).await, "");
+    conn.ok("task.resume", resume(&queued)).await;
+    assert_eq!(conn.wait(&queued).await["exit"]["code"], 1);
+    assert_eq!(conn.output(&queued).await, "ran\n");
+    daemon.end().await;
+}
+
 /// I3, I6, D52, D58: what forks a successor and ends, over and over, is never in a reading of all processes for sure; it is
 /// over all the same when its task is, whoever gets its orphans.
 #[tokio::test]

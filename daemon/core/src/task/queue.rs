@@ -10,7 +10,7 @@ use super::view::task_error;
 use super::{Outcome, State, token_hash};
 use crate::core::Core;
 use crate::cx::Cx;
-use crate::effect::{Effect, Start};
+use crate::effect::{Asked, Effect, Start};
 
 impl Core {
     /// Whether a session has a free slot and is not paused.
@@ -43,6 +43,11 @@ impl Core {
 
     /// Asks for the start of a queued task's attempt, with a token of its own.
     pub(crate) fn start(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        // It left the queue with the commit that asked for its start.
+        let asked = match self.tasks.get(&id).map(|row| &row.state) {
+            Some(State::Queued) => Asked::First,
+            _ => Asked::Again,
+        };
         let token = format!("{:032x}", cx.ids.secret());
         let hash = token_hash(&token);
         let fresh = format!("{:032x}", cx.ids.secret()).into();
@@ -58,6 +63,7 @@ impl Core {
         cx.effects.push(Effect::Start(Box::new(Start {
             task: id,
             attempt: row.attempt,
+            asked,
             runner: row.spec.runner,
             session: row.session.clone(),
             directory: row.directory(&self.limits.state_dir),

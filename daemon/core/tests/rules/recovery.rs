@@ -1,5 +1,6 @@
 //! What a new daemon makes of the old one's tasks.
 
+use ccagent_core::effect::Asked;
 use ccagent_core::input::Report;
 use ccagent_core::record::Write;
 use ccagent_core::task::{Shim, State, token_hash};
@@ -232,4 +233,22 @@ fn a_shim_is_known_after_a_restart() {
     let resume = TaskResumeParams { task_id: task.to_string(), ..TaskResumeParams::default() };
     desk.ok::<TaskResume>(&person(), resume);
     assert_eq!(desk.core.survivors()[0].shim, None);
+}
+
+/// I9: only a start that a daemon before this one asked for may have begun; one from the queue is the first of its run,
+/// also where a daemon before this one ran the task, or had it in its queue.
+#[test]
+fn a_start_says_whether_its_run_may_have_begun() {
+    let asked = |desk: &Desk| desk.start_effects().last().map(|start| (start.attempt, start.asked));
+    let mut desk = Desk::new();
+    let task = desk.spawn(background());
+    assert_eq!(asked(&desk), Some((1, Asked::First)));
+    desk.restart();
+    desk.report(task, Report::NeverStarted);
+    assert_eq!(asked(&desk), Some((1, Asked::Again)));
+    desk.exited(task, 1);
+    desk.restart();
+    let params = TaskResumeParams { task_id: task.to_string(), ..TaskResumeParams::default() };
+    desk.ok::<TaskResume>(&person(), params);
+    assert_eq!(asked(&desk), Some((2, Asked::First)));
 }

@@ -33,7 +33,7 @@ impl Marks {
     /// Kills all that carries the marks, and returns when nothing is found any more. This blocks.
     pub(super) fn end(&self) -> io::Result<()> {
         for _ in 0..ROUNDS {
-            let found = tree::find_marked(&self.task, std::slice::from_ref(&self.hash))?.found;
+            let found = tree::find_marked(&self.task, std::slice::from_ref(&self.hash), freeze)?.found;
             if found.is_empty() {
                 return Ok(());
             }
@@ -49,4 +49,8 @@ impl Marks {
         }
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "some of it could not be ended"))
     }
+}
+/// Keeps a process from going on under another number until it is ended.
+fn freeze(process: tree::Process) {
+    tree::send(process, Signal::STOP).ok();
 }
