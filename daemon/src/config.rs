@@ -213,6 +213,7 @@ impl Config {
             stop_all_ms: self.millis("task.stop_all"),
             output: self.bytes("output.task"),
             output_total: self.bytes("output.total"),
+            ask_ms: self.millis("ask.deadline"),
             resume_interrupted: self.text("daemon.restart.resume") == "always",
             ..Limits::default()
         }

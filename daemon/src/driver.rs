@@ -23,12 +23,11 @@ use ccagent_core::task::Row;
 use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input, bounds};
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::method::Response;
-use ccagent_proto::task::Task;
 use ccagent_proto::{Error, Millis, TaskId};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::hub::{EventStream, Hub, Wanted};
+use crate::hub::{EventStream, Hub, Snapshot, Wanted};
 use crate::store::{self, Store, StoreError};
 
 pub use clock::Clock;
@@ -95,7 +94,7 @@ impl<H> std::fmt::Debug for Driver<H> {
 enum Release {
     Effects(Vec<Effect>),
     Reply(Box<Result<Option<Response>, Error>>, Reply),
-    Subscribe(Box<Wanted>, Vec<Task>, oneshot::Sender<Result<EventStream, Error>>),
+    Subscribe(Box<Wanted>, Snapshot, oneshot::Sender<Result<EventStream, Error>>),
     Refuse(Error, oneshot::Sender<Result<EventStream, Error>>),
     Ask(Question),
 }
@@ -199,8 +198,8 @@ impl<H: Hands> Driver<H> {
                     Ok(()) => {
                         let team = self.core.own_team(&caller);
                         let wanted = Wanted { params, caller: Some(caller.clone()), team };
-                        let tasks = snapshot(&self.core, &caller, &wanted, now);
-                        Release::Subscribe(Box::new(wanted), tasks, reply)
+                        let state = snapshot(&self.core, &caller, &wanted, now);
+                        Release::Subscribe(Box::new(wanted), state, reply)
                     }
                     Err(error) => Release::Refuse(error, reply),
                 });
@@ -251,8 +250,8 @@ impl<H: Hands> Driver<H> {
                 Release::Effects(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
                 // A caller that is gone needs no answer.
                 Release::Reply(answer, reply) => drop(reply.send(*answer)),
-                Release::Subscribe(wanted, tasks, reply) => {
-                    drop(reply.send(self.hub.subscribe(*wanted, tasks, &self.sight())));
+                Release::Subscribe(wanted, state, reply) => {
+                    drop(reply.send(self.hub.subscribe(*wanted, state, &self.sight())));
                 }
                 Release::Refuse(error, reply) => drop(reply.send(Err(error))),
                 Release::Ask(question) => question(&self.core, self.clock.now()),
@@ -281,13 +280,16 @@ impl<H: Hands> Driver<H> {
     }
 }
 
-/// The live tasks that a subscription is about, as far as its caller may see them.
-fn snapshot(core: &Core, caller: &Caller, wanted: &Wanted, now: Millis) -> Vec<Task> {
+/// The live tasks and pending asks that a subscription is about, as far as its caller may see them.
+fn snapshot(core: &Core, caller: &Caller, wanted: &Wanted, now: Millis) -> Snapshot {
     let fits = |row: &&Row| {
         core.needs_sight(caller, row).is_ok()
             && wanted.fits(Some(row.id), Some(&row.session), row.team.as_deref())
     };
-    core.live().filter(fits).map(|row| core.view_row(row, now)).collect()
+    let tasks = core.live().filter(fits).map(|row| core.view_row(row, now)).collect();
+    let asks = core
+        .pending_asks(caller, |row| wanted.fits(Some(row.task), Some(&row.session), core.team_of_ask(row)));
+    Snapshot { tasks, asks }
 }
 
 /// About how many bytes a write has.

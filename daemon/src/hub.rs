@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ccagent_core::cx::About;
 use ccagent_core::effect::Happened;
 use ccagent_core::{Caller, Who};
+use ccagent_proto::ask::Ask;
 use ccagent_proto::event::{
     Event, EventItem, EventReplayParams, EventReplayResult, EventSubscribeParams, Marker, Topic,
 };
@@ -69,6 +70,15 @@ pub struct Wanted {
     pub caller: Option<Caller>,
     /// The team that the caller is in.
     pub team: Option<String>,
+}
+
+/// The state with which a subscription begins.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Live tasks.
+    pub tasks: Vec<Task>,
+    /// Asks that wait for an answer.
+    pub asks: Vec<Ask>,
 }
 
 /// Whether a caller may hear of what happened.
@@ -164,7 +174,7 @@ impl Hub {
     pub(crate) fn subscribe(
         &self,
         mut wanted: Wanted,
-        tasks: Vec<Task>,
+        state: Snapshot,
         sight: Sight<'_>,
     ) -> Result<EventStream, Error> {
         if let Some(topics) = &mut wanted.params.topics {
@@ -184,8 +194,8 @@ impl Hub {
         // Without an event in between nobody else would notice who left.
         inner.subscribers.retain(|subscriber| !subscriber.queue.is_closed());
         inner.subscribers.push(Subscriber { wanted, queue, lag: lag.clone() });
-        let first =
-            Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks: Vec::new() };
+        let Snapshot { tasks, asks } = state;
+        let first = Marker::Snapshot { seq: inner.seq, epoch: self.epoch.to_string(), tasks, asks };
         let epoch = self.epoch.clone();
         Ok(EventStream { first: Some(first), missed, events, lag, over: false, epoch })
     }
@@ -377,7 +387,7 @@ mod tests {
     async fn a_subscription_goes_on_from_its_snapshot() {
         let hub = hub(8, 8);
         publish(&hub, 3);
-        let mut stream = hub.subscribe(Wanted::default(), Vec::new(), &|_, _| true).unwrap();
+        let mut stream = hub.subscribe(Wanted::default(), Snapshot::default(), &|_, _| true).unwrap();
         publish(&hub, 2);
         let seen = [seq_of(stream.next().await), seq_of(stream.next().await), seq_of(stream.next().await)];
         assert_eq!(seen, [Some(3), Some(4), Some(5)]);
@@ -387,7 +397,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_ends_with_lagged() {
         let hub = hub(8, 2);
-        let mut stream = hub.subscribe(Wanted::default(), Vec::new(), &|_, _| true).unwrap();
+        let mut stream = hub.subscribe(Wanted::default(), Snapshot::default(), &|_, _| true).unwrap();
         publish(&hub, 5);
         let mut items = Vec::new();
         while let Some(item) = stream.next().await {
@@ -428,7 +438,7 @@ mod tests {
         for _ in 0..10 {
             let topics = Some([Topic::Mail, Topic::Task].repeat(1000));
             let params = EventSubscribeParams { topics, ..EventSubscribeParams::default() };
-            hub.subscribe(Wanted { params, ..Wanted::default() }, Vec::new(), &|_, _| true).unwrap();
+            hub.subscribe(Wanted { params, ..Wanted::default() }, Snapshot::default(), &|_, _| true).unwrap();
         }
         let inner = hub.lock();
         assert_eq!(inner.subscribers.len(), 1);

@@ -11,6 +11,7 @@ pub mod brief;
 mod desk;
 mod judge;
 mod output;
+mod permit;
 mod run;
 
 use std::collections::HashMap;

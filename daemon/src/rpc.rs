@@ -10,6 +10,7 @@
 //! connection.
 
 pub mod accept;
+mod ask;
 mod batch;
 mod body;
 pub mod budget;

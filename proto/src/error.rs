@@ -126,6 +126,12 @@ kinds! {
     NoMember = 1404 "noMember" false,
     /// Only the lead may do this.
     LeadOnly = 1405 "leadOnly" false,
+    /// The ask was answered already, or withdrawn.
+    AskAnswered = 1501 "askAnswered" false,
+    /// The ask's deadline passed.
+    AskExpired = 1502 "askExpired" false,
+    /// The ask is another one's to answer.
+    AskNotYours = 1503 "askNotYours" false,
     /// A path or scope that is wrong.
     BadPath = 1601 "badPath" false,
     /// A link where a file was expected.

@@ -6,6 +6,7 @@ use serde_with::skip_serializing_none;
 
 use crate::Millis;
 use crate::Subscription;
+use crate::ask::Ask;
 use crate::id::{SessionId, TaskId};
 use crate::task::Task;
 
@@ -102,7 +103,7 @@ pub enum Marker {
         /// Live tasks.
         tasks: Vec<Task>,
         /// Asks that wait for an answer.
-        asks: Vec<serde_json::Value>,
+        asks: Vec<Ask>,
     },
     /// The subscriber was too slow: subscribe again.
     #[serde(rename = "lagged")]

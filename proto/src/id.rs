@@ -162,6 +162,11 @@ numbered! {
     NotificationId, "note_"
 }
 
+numbered! {
+    /// An ask's id: `ask_<number>`.
+    AskId, "ask_"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ pub mod method;
 
 pub mod address;
 pub mod agent;
+pub mod ask;
 pub mod daemon;
 pub mod error;
 pub mod event;
@@ -27,7 +28,7 @@ pub mod team;
 pub mod version;
 
 pub use error::{Error, Kind};
-pub use id::{MessageId, NotificationId, SessionId, TaskId};
+pub use id::{AskId, MessageId, NotificationId, SessionId, TaskId};
 pub use method::{Method, Subscription};
 
 /// Milliseconds since the Unix epoch, or a length of time in milliseconds.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Acked, Empty, agent, daemon, event, mailbox, message, notification, runner, session, task, team,
+    Acked, Empty, agent, ask, daemon, event, mailbox, message, notification, runner, session, task, team,
 };
 
 /// A method of the contract.
@@ -170,6 +170,12 @@ calls! { $
         "Takes messages, and waits for one where asked.";
     MailboxAck "mailbox.ack" mailbox::MailboxAckParams => Acked,
         "Acknowledges messages.";
+    AskList "ask.list" ask::AskListParams => ask::AskListResult,
+        "Lists asks.";
+    AskGet "ask.get" ask::AskGetParams => ask::Ask,
+        "Gives one ask.";
+    AskRespond "ask.respond" ask::AskRespondParams => ask::Ask,
+        "Answers an ask; the first answer counts.";
     TeamCreate "team.create" team::TeamCreateParams => team::Team,
         "Makes a team.";
     TeamGet "team.get" team::TeamGetParams => team::Team,

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
 use crate::method::{self, Method, Subscription};
-use crate::{Kind, event, mailbox, task, version};
+use crate::{Kind, ask, event, mailbox, task, version};
 
 /// The document that `rpc.discover` answers.
 pub fn document() -> Value {
@@ -16,6 +16,7 @@ pub fn document() -> Value {
     for_each_call!(add);
     for_each_edge!(add);
     methods.push(subscription::<event::EventSubscribe>(&mut generator));
+    methods.push(subscription::<ask::AskSubscribe>(&mut generator));
     methods.push(subscription::<mailbox::MailboxSubscribe>(&mut generator));
     methods.push(subscription::<task::TaskFollow>(&mut generator));
     methods.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));

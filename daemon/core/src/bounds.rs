@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::ask::AskRespondParams;
 use ccagent_proto::daemon::DaemonHelloParams;
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::message::{MessageDeliverParams, MessageSendParams};
@@ -14,6 +15,8 @@ use ccagent_proto::session::SessionOpenParams;
 use ccagent_proto::task::{TaskListParams, TaskResumeParams};
 use ccagent_proto::team::{TeamCreateParams, TeamJoinParams};
 use ccagent_proto::{Empty, Error, Kind, SessionId};
+
+use crate::ask::{Asked, What};
 
 /// Bytes of a name, an id, a cursor, a reason or another short text at most.
 pub const TEXT_MOST: usize = 1 << 10;
@@ -31,6 +34,8 @@ const VARIABLE_MOST: usize = (128 << 10) - 2;
 const VARIABLES_MOST: usize = 1024;
 /// Bytes at most of what of a task stays in memory of one kind: the names of its variables, its labels.
 const KEPT_MOST: usize = 32 << 10;
+/// Bytes at most of what an ask shows.
+pub const SHOWN_MOST: usize = 64 << 10;
 /// Labels of a task at most.
 const LABELS_MOST: usize = 64;
 /// Tasks at most that one waits for.
@@ -84,9 +89,15 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
         }
         Request::MailboxPoll(p) => mailbox(p.team_name.as_ref(), p.agent.as_ref()),
         Request::MailboxAck(p) => mailbox(p.team_name.as_ref(), p.agent.as_ref()),
+        Request::AskList(p) => {
+            in_session(p.session_id.as_ref())?;
+            short("cursor", p.cursor.as_ref())
+        }
+        Request::AskRespond(p) => answer(p),
         Request::TeamGet(p) => short("name", Some(&p.name)),
         Request::TeamDelete(p) => short("name", Some(&p.name)),
         Request::NotificationAck(_)
+        | Request::AskGet(_)
         | Request::TaskPrune(_)
         | Request::TeamLeave(Empty {})
         | Request::TeamHeartbeat(Empty {}) => Ok(()),
@@ -292,6 +303,35 @@ fn deliver(p: &MessageDeliverParams) -> Result<(), Error> {
         ("message.summary", message.summary.as_deref(), PROMPT_MOST),
         ("message.timestamp", message.timestamp.as_deref(), TEXT_MOST),
     ])
+}
+
+fn answer(p: &AskRespondParams) -> Result<(), Error> {
+    texts(&[("message", p.message.as_deref(), KEPT_MOST), ("mode", p.mode.as_deref(), TEXT_MOST)])?;
+    let words = || p.answers.iter().flatten().flat_map(|(question, answer)| [question, answer]);
+    if words().map(String::len).sum::<usize>() > KEPT_MOST {
+        return Err(too_much("answers", KEPT_MOST, "bytes in answers together"));
+    }
+    Ok(())
+}
+
+/// Refuses an ask that brings more than can be kept.
+pub(crate) fn asked(asked: &Asked) -> Result<(), Error> {
+    let shown = match &asked.what {
+        What::Permission { tool, input, reason, risk, root, rules } => {
+            texts(&[("tool", Some(tool), TEXT_MOST), ("risk", Some(risk), TEXT_MOST)])?;
+            texts(&[("reason", Some(reason), PATH_MOST), ("root", Some(root), PATH_MOST)])?;
+            if rules.iter().map(|rule| rule.len()).sum::<usize>() > KEPT_MOST {
+                return Err(too_much("rules", KEPT_MOST, "bytes in rules together"));
+            }
+            input.to_string().len()
+        }
+        What::Question { questions } => questions.to_string().len(),
+        What::Plan { plan } => plan.len(),
+    };
+    if shown > SHOWN_MOST {
+        return Err(too_much("input", SHOWN_MOST, "bytes in what is asked"));
+    }
+    texts(&[("cwd", Some(&asked.cwd), PATH_MOST)])
 }
 
 /// Refuses a mailbox whose name can't be one.

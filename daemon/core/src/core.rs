@@ -9,6 +9,7 @@ use ccagent_proto::{Empty, Error, Kind, MessageId, Millis, NotificationId, Sessi
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::ask::{Asks, Grant};
 use crate::caller::{Caller, Who};
 use crate::cx::Cx;
 use crate::effect::Effect;
@@ -41,6 +42,8 @@ pub struct Core {
     pub(crate) messages: Table<message::Row>,
     pub(crate) mail: Mail,
     pub(crate) teams: Table<team::Row>,
+    pub(crate) asks: Asks,
+    pub(crate) grants: Table<Grant>,
     pub(crate) keys: Keys,
     pub(crate) live: Live,
     /// Whether the daemon is stopping: nothing new starts.
@@ -85,6 +88,8 @@ impl Core {
             messages: Table::default(),
             mail: Mail::default(),
             teams: Table::default(),
+            asks: Asks::default(),
+            grants: Table::default(),
             keys: Keys::default(),
             live: Live::default(),
             closing: false,
@@ -125,6 +130,7 @@ impl Core {
                 self.unheard(cx, conn, &runs);
                 Ok(None)
             }
+            Input::Ask(run, asked) => self.ask(cx, run, *asked).map(Some),
             Input::Runner(event) => {
                 self.runner_event(cx, event);
                 Ok(None)
@@ -161,7 +167,10 @@ impl Core {
     /// When a `Tick` is due.
     pub fn next_deadline(&self) -> Option<Millis> {
         let keys = self.keys.oldest().map(|key| key.at.saturating_add(self.limits.key_ms));
-        [self.tasks.next_deadline(), self.archive_deadline(), keys].into_iter().flatten().min()
+        [self.tasks.next_deadline(), self.archive_deadline(), self.asks.next_deadline(), keys]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does a share of what is due; what is left is due at once.
@@ -170,6 +179,7 @@ impl Core {
             self.due(cx, id);
         }
         self.prune_archive(cx);
+        self.expire_asks(cx);
         self.expire_keys(cx);
     }
 
@@ -239,6 +249,9 @@ impl Core {
             Request::MailboxRead(p) => Response::MailboxRead(self.mailbox_read(caller, &p)?),
             Request::MailboxPoll(p) => Response::MailboxPoll(self.mailbox_poll(cx, caller, &p)?),
             Request::MailboxAck(p) => Response::MailboxAck(self.mailbox_ack(cx, caller, &p)?),
+            Request::AskList(p) => Response::AskList(self.ask_list(caller, &p)?),
+            Request::AskGet(p) => Response::AskGet(self.ask_get(caller, p.ask_id)?),
+            Request::AskRespond(p) => Response::AskRespond(self.ask_respond(cx, caller, p)?),
             Request::TeamCreate(p) => Response::TeamCreate(self.team_create(cx, caller, p)?),
             Request::TeamGet(p) => Response::TeamGet(self.team_get(now, caller, &p.name)?),
             Request::TeamList(p) => Response::TeamList(self.team_list(now, caller, &p)?),

@@ -267,6 +267,9 @@ fn keyed(request: &Request) -> Option<(String, String)> {
         | Request::TeamDelete(_)
         | Request::TeamJoin(_)
         | Request::TeamLeave(_)
-        | Request::TeamHeartbeat(_) => return None,
+        | Request::TeamHeartbeat(_)
+        | Request::AskList(_)
+        | Request::AskGet(_)
+        | Request::AskRespond(_) => return None,
     })
 }

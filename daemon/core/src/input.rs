@@ -6,6 +6,7 @@ use ccagent_proto::method::Request;
 use ccagent_proto::task::{Exit, TaskError, WaitingOn};
 use ccagent_proto::{MessageId, NotificationId, TaskId};
 
+use crate::ask::Asked;
 use crate::caller::Caller;
 use crate::limits::Limits;
 use crate::task::{Past, Shim, Step};
@@ -33,6 +34,8 @@ pub enum Input {
     TakeNotices(u64, TaskId),
     /// They stand in its transcript.
     NoticesTaken(u64, Vec<NotificationId>),
+    /// A run asks, and waits for the answer.
+    Ask(Run, Box<Asked>),
     /// A runner reports.
     Runner(RunnerEvent),
     /// An archived task that a call needs, as the edge read it from the store.

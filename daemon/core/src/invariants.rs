@@ -18,6 +18,8 @@ impl Core {
         records.extend(self.notifications.iter().cloned().map(Stored::record));
         records.extend(self.messages.iter().cloned().map(Stored::record));
         records.extend(self.teams.iter().cloned().map(Stored::record));
+        records.extend(self.asks.iter().cloned().map(Stored::record));
+        records.extend(self.grants.iter().cloned().map(Stored::record));
         records.extend(self.keys.iter().cloned().map(Stored::record));
         records
     }
@@ -30,6 +32,7 @@ impl Core {
         self.check_tasks()?;
         self.check_notices()?;
         self.check_mail()?;
+        self.check_asks()?;
         let mut again = Self::restore(self.limits.clone(), self.records());
         again.live = self.live.clone();
         again.closing = self.closing;
@@ -99,6 +102,19 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Who waits for an answer runs, and is not about to end (E73).
+    fn check_asks(&self) -> Result<(), String> {
+        let waits = |row: &crate::ask::Row| {
+            self.tasks
+                .get(&row.task)
+                .is_some_and(|task| task.holds_slot() && task.attempt == row.attempt && task.stop.is_none())
+        };
+        match self.asks.iter().find(|row| row.is_pending() && !waits(row)) {
+            Some(row) => Err(format!("nobody waits for the answer to {}", row.id)),
+            None => Ok(()),
+        }
     }
 
     fn check_mail(&self) -> Result<(), String> {

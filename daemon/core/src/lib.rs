@@ -13,6 +13,7 @@
 //! Deliberately absent: IO, clocks, randomness, async, waiting. A call that blocks is answered with how things
 //! stand; the edges ask again when something changed.
 
+pub mod ask;
 pub mod bounds;
 pub mod caller;
 pub mod core;

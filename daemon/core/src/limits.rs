@@ -41,6 +41,8 @@ pub struct Limits {
     pub key_ms: Millis,
     /// How many idempotency keys are kept.
     pub key_count: u32,
+    /// How long an ask waits for an answer.
+    pub ask_ms: Millis,
     /// Whether interrupted tasks are resumed by themselves.
     pub resume_interrupted: bool,
 }
@@ -68,6 +70,7 @@ impl Default for Limits {
             output_total: 20 * 1024 * MIB,
             key_ms: DAY,
             key_count: 100_000,
+            ask_ms: DAY,
             resume_interrupted: false,
         }
     }

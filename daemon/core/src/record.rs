@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ask::{Grant, Row as Ask};
 use crate::idempotency::{Answer, Key};
 use crate::message::{Body, Row as Message};
 use crate::notification::Row as Notification;
@@ -151,6 +152,10 @@ records! {
     Read(crate::mailbox::Read) false,
     /// A team.
     Team(Team) true,
+    /// An ask.
+    Ask(Ask) true,
+    /// What a person allowed for a session or a repository.
+    Grant(Grant) true,
     /// An idempotency key.
     Key(Key) true,
     /// The answer of a spawn whose task left memory.

@@ -41,6 +41,8 @@ impl Core {
                     core.messages.load(row);
                 }
                 Record::Team(row) => core.teams.load(row),
+                Record::Ask(row) => core.asks.load(row),
+                Record::Grant(row) => core.grants.load(row),
                 Record::Key(row) => core.keys.load(row),
                 // Read by id when they are needed.
                 Record::Launch(_)
@@ -58,6 +60,7 @@ impl Core {
     /// values are lost become interrupted (C49); nobody waits in the foreground any more.
     pub fn recover(&mut self, cx: &mut Cx<'_>) {
         self.ensure_main(cx);
+        self.withdraw_all_asks(cx);
         let waited: Vec<TaskId> =
             self.tasks.iter().filter(|row| !row.is_done() && !row.backgrounded).map(|row| row.id).collect();
         for id in waited {

@@ -7,6 +7,7 @@
 //! | stop, write, remove, resume | all | own team and tree | own children | own children |
 //! | send | yes | own team | own team | whom it knows by name |
 //! | mailbox | any | own | own | own |
+//! | answers to asks | yes | own team's plans | no | no |
 //! | team.create, team.delete | yes | own team | no | no |
 //! | sessions, pauses, notifications, stop-all, prune | yes | no | no | no |
 //!
@@ -29,6 +30,11 @@ pub fn is_for_operators(method: &str) -> bool {
         method,
         "agent.spawn"
             | "agent.explain"
+            | "ask.get"
+            | "ask.list"
+            // Whose answer it is depends on what is asked.
+            | "ask.respond"
+            | "ask.subscribe"
             | "daemon.hello"
             | "daemon.status"
             | "daemon.metrics"

@@ -207,6 +207,7 @@ impl Core {
         }
         self.rehome(cx, &id);
         self.sessions.remove(cx, &id);
+        self.end_grant(cx, &id);
         if let Some(vault) = self.live.session_vaults.remove(&id) {
             cx.effects.push(crate::effect::Effect::Forget { vault });
         }

@@ -87,6 +87,7 @@ impl Key {
             "task.",
             "output.t",
             "flags.",
+            "ask.",
         ];
         rules.iter().any(|prefix| self.name.starts_with(prefix))
     }
@@ -174,6 +175,12 @@ pub const KEYS: &[Key] = &[
     key("output.task", "5GiB", Shape::Bytes, "output kept of a task"),
     key("output.total", "20GiB", Shape::Bytes, "output kept of all tasks together"),
     key("output.rate", "0", Shape::Bytes, "output of a task a second, above which it is dropped; 0 is none"),
+    key(
+        "ask.deadline",
+        "24h",
+        Shape::Duration,
+        "how long an ask waits for an answer before it counts as denied",
+    ),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
     key("fork.max_depth", "1", Shape::Count, "how many forks may stand below each other"),
     key("flags.FORK_SUBAGENT", "true", Shape::Switch, "a spawn without a type is a fork where it can be one"),

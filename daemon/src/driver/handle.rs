@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use ccagent_core::ask::Asked;
 use ccagent_core::input::Run;
 use ccagent_core::task::resolve::Found;
 use ccagent_core::{Caller, Core, Input, RunnerEvent, bounds};
+use ccagent_proto::ask::Ask;
 use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeParams};
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::notification::Notification;
@@ -227,6 +229,18 @@ impl Handle {
     /// A connection does not get the answer that would have told of these ends.
     pub async fn unheard(&self, conn: u64, runs: Vec<Run>) {
         self.tell(Input::Unheard(conn, runs)).await;
+    }
+
+    /// A run asks; the ask is there for everybody to see.
+    ///
+    /// # Errors
+    /// `alreadyTerminal` for a run that is over or is being stopped, `overloaded` where too many asks wait,
+    /// `invalidParams`.
+    pub async fn asks(&self, run: Run, asked: Asked) -> Result<Ask, Error> {
+        match self.send(Input::Ask(run, Box::new(asked))).await? {
+            Some(Response::AskGet(ask)) => Ok(ask),
+            Some(_) | None => Err(gone()),
+        }
     }
 
     /// A runner reports.

@@ -1,53 +1,99 @@
-//! Whether a tool call may go on: the rules of the settings files, and the agent's mode.
+//! Whether a tool call may go on: the rules of the settings files, the agent's mode, and what a person granted.
 //!
-//! What nobody allowed and nobody can be asked about is denied, with the reason (PM-09). Rules that came with a
-//! repository can forbid; that they allow something takes a person's word.
+//! Rules that came with a repository can forbid; that they allow something takes a person's word. So a rule that allows
+//! counts in the repository's own file only where this daemon wrote it as somebody's answer, which its store remembers.
 
 use std::path::PathBuf;
 
-use ccagent_llm::host::Permission;
-use ccagent_llm::permission::{self, Behavior, Call, Files, Mode, Rules, Settings, Source};
+use ccagent_core::ask::answer::Granted;
+use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Rules, Settings, Source};
 use ccagent_llm::tool::{Access, Ask};
 
+/// Bytes of the rules at most that an answer makes.
+const RULES_MOST: usize = 16 << 10;
+
 /// Decides for one agent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Judge {
     mode: Mode,
+    files: Files,
     rules: Rules,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may go on.
+    Allowed,
+    /// It may not; the reason goes to the model.
+    Denied(String),
+    /// Somebody has to be asked, for this reason.
+    Asks(String),
 }
 
 impl Judge {
     /// Reads the rules that hold where an agent works. Reads files, so it may block.
     pub(super) fn load(mode: &str, home: Option<&str>, cwd: &str) -> Self {
         let files = Files { managed: None, home: PathBuf::from(home.unwrap_or("/")), cwd: cwd.into() };
+        let mode: Mode = serde_json::from_value(mode.into()).unwrap_or_default();
+        Self::read(mode, files, &Granted::default())
+    }
+
+    fn read(mode: Mode, files: Files, granted: &Granted) -> Self {
         let Settings { mut rules, bypass_disabled, problems, .. } = Settings::load(&files);
         for problem in problems {
             tracing::warn!(?problem, "a rule of a settings file is not right, and does not hold");
         }
-        rules.rules.retain(|placed| {
-            let of_repository = matches!(placed.source, Source::Project | Source::Local);
-            !(of_repository && placed.rule.behavior() == Behavior::Allow)
+        rules.rules.retain(|placed| match (placed.source, placed.rule.behavior()) {
+            (Source::Project, Behavior::Allow) => false,
+            (Source::Local, Behavior::Allow) => {
+                granted.repository.iter().any(|text| **text == *placed.rule.to_string())
+            }
+            (Source::Project | Source::Local, Behavior::Deny | Behavior::Ask)
+            | (Source::Managed | Source::Session | Source::User, _) => true,
         });
-        let mode: Mode = serde_json::from_value(mode.into()).unwrap_or_default();
-        Self { mode: if bypass_disabled { mode.without_bypass() } else { mode }, rules }
+        let of_session =
+            granted.session.iter().filter_map(|text| files.rule(text, Behavior::Allow, Source::Session).ok());
+        rules.rules.extend(of_session);
+        Self { mode: if bypass_disabled { mode.without_bypass() } else { mode }, files, rules }
+    }
+
+    /// Reads the rules again, with what was granted by now. Reads files, so it may block.
+    pub(super) fn renewed(&self, granted: &Granted) -> Self {
+        Self::read(self.mode, self.files.clone(), granted)
+    }
+
+    /// The root of the repository in which the agent works.
+    pub(super) fn root(&self) -> String {
+        self.files.root().display().to_string()
     }
 
     /// What becomes of a call.
-    pub(super) fn judge(&self, ask: &Ask) -> Permission {
-        let Ask { tool, input, access, cwd, summary } = ask;
-        if *access == Access::Talks {
+    pub(super) fn judge(&self, ask: &Ask) -> Verdict {
+        if ask.access == Access::Talks {
             // What it may say to the daemon the daemon's own rules decide.
-            return Permission::Allowed;
+            return Verdict::Allowed;
         }
-        let decision =
-            permission::decide(self.mode, &self.rules, &Call { tool, input, access: *access, cwd });
-        match decision.behavior {
-            Behavior::Allow => Permission::Allowed,
-            Behavior::Deny => Permission::Denied(format!("This call is not permitted: {}", decision.reason)),
-            Behavior::Ask => Permission::Denied(format!(
-                "This call needs a person's permission, and there is nobody to ask: {}. {tool}({summary}) was not run.",
-                decision.reason
-            )),
+        let Decision { behavior, reason, .. } = permission::decide(self.mode, &self.rules, &call(ask));
+        match behavior {
+            Behavior::Allow => Verdict::Allowed,
+            Behavior::Deny => Verdict::Denied(format!("This call is not permitted: {reason}")),
+            Behavior::Ask => Verdict::Asks(reason),
         }
     }
+
+    /// The rules that would let a call through the next time; none where no rule could say just this call.
+    pub(super) fn suggest(&self, ask: &Ask) -> Vec<Box<str>> {
+        let rules = permission::suggest(&call(ask));
+        let right = |text: &String| self.files.rule(text, Behavior::Allow, Source::Session).is_ok();
+        let bytes: usize = rules.iter().map(String::len).sum();
+        if bytes > RULES_MOST || !rules.iter().all(right) {
+            return Vec::new();
+        }
+        rules.into_iter().map(Into::into).collect()
+    }
+}
+
+fn call(ask: &Ask) -> Call<'_> {
+    Call { tool: &ask.tool, input: &ask.input, access: ask.access, cwd: &ask.cwd }
 }

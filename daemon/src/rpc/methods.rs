@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams};
+use ccagent_proto::ask::AskSubscribe;
 use ccagent_proto::event::EventSubscribe;
 use ccagent_proto::mailbox::MailboxSubscribe;
 use ccagent_proto::method::{self as wire, Call};
@@ -13,7 +14,7 @@ use jsonrpsee::server::RegisterMethodError;
 use super::connection::Origin;
 use super::context::Context;
 use super::registry::{Api, Gate, Registry};
-use super::{daemon, events, mail, session, spawn, stop, task};
+use super::{ask, daemon, events, mail, session, spawn, stop, task};
 
 /// All methods of the daemon.
 ///
@@ -31,6 +32,7 @@ pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
     waiting_methods(&mut registry);
     daemon_methods(&mut registry);
     registry.subscription::<EventSubscribe, _, _>(events::subscribe);
+    registry.subscription::<AskSubscribe, _, _>(ask::subscribe);
     registry.subscription::<MailboxSubscribe, _, _>(mail::subscribe);
     registry.subscription::<TaskFollow, _, _>(task::follow);
     if let Ok(document) = serde_json::value::to_raw_value(&openrpc::document()) {
@@ -44,8 +46,8 @@ fn core_methods(registry: &mut Registry<Context>) {
     macro_rules! read { ($($name:ident),*) => { $(registry.read::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
     macro_rules! work { ($($name:ident),*) => { $(registry.work::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
     macro_rules! page { ($($name:ident),*) => { $(registry.page::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
-    read!(SessionGet, TaskGet, MessageRoute);
-    page!(SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList);
+    read!(AskGet, SessionGet, TaskGet, MessageRoute);
+    page!(AskList, SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList);
     work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
     registry.read::<wire::AgentExplain, _, _>(explain);
@@ -56,6 +58,7 @@ fn core_methods(registry: &mut Registry<Context>) {
 
 /// What waits, reads files or reaches out.
 fn waiting_methods(registry: &mut Registry<Context>) {
+    registry.work::<wire::AskRespond, _, _>(ask::respond);
     registry.work::<wire::AgentSpawn, _, _>(spawn::spawn);
     registry.work::<wire::TaskResume, _, _>(spawn::resume);
     registry.work::<wire::TaskForeground, _, _>(spawn::foreground);

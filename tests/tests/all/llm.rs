@@ -187,18 +187,18 @@ async fn a_refused_key_fails_the_run() {
     daemon.end().await;
 }
 
-/// PM-09, C17, E70: what no rule allows is not done where nobody can be asked, and the model reads why.
+/// PM-09, C17, E70: what no rule allows is not done where nobody is to be asked, and the model reads why.
 #[tokio::test]
 async fn what_nobody_allows_is_not_done() {
     let daemon = Daemon::start();
     let conn = daemon.connect().await;
     let script =
         "```offline\n- call: Write\n  with: {file_path: new.txt, content: x}\n- say: '{{result}}'\n```";
-    let more = json!({ "model": "offline", "cwd": daemon.home.path(), "permissionMode": "default" });
+    let more = json!({ "model": "offline", "cwd": daemon.home.path(), "permissionMode": "dontAsk" });
     let id = spawn(&conn, script, more).await;
     let task = conn.wait(&id).await;
     let said = task["result"]["text"].as_str().unwrap();
-    assert!(said.contains("there is nobody to ask"), "{said}");
+    assert!(said.contains("nobody is asked"), "{said}");
     assert!(!daemon.home.join("new.txt").exists());
     daemon.end().await;
 }

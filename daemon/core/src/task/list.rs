@@ -30,7 +30,7 @@ impl Core {
         let rows = self
             .tasks
             .iter()
-            .filter(|row| row.spec.persist && self.may_see(caller, row) && matches(row, parent, params))
+            .filter(|row| row.spec.persist && self.may_see(caller, row) && matches(self, row, parent, params))
             .filter(|row| self.in_view(row, now, params));
         let cursor = params.cursor.as_deref();
         let (rows, next_cursor) = page::cut(rows, params.limit, cursor, |row| row.id)?;
@@ -82,7 +82,7 @@ impl Core {
         self.holds(caller)?;
         let parent =
             params.parent_id.as_deref().and_then(|text| self.find(text).ok()).map(super::resolve::Found::id);
-        let seen = rows.iter().filter(|row| self.may_see(caller, row) && matches(row, parent, params));
+        let seen = rows.iter().filter(|row| self.may_see(caller, row) && matches(self, row, parent, params));
         Ok(seen.map(|row| self.view_row(row, now)).collect())
     }
 
@@ -95,7 +95,7 @@ impl Core {
     pub fn counts(&self) -> std::collections::BTreeMap<String, u64> {
         let mut counts = std::collections::BTreeMap::new();
         for row in self.tasks.iter() {
-            *counts.entry(row.status().word().to_owned()).or_default() += 1;
+            *counts.entry(self.status_of(row).word().to_owned()).or_default() += 1;
         }
         counts.insert("archived".to_owned(), self.archive.len() as u64);
         counts
@@ -135,8 +135,9 @@ impl Core {
         }
         let wanted = params.r#for.unwrap_or_default();
         let there = |row: &&Row| match wanted {
-            // A process agent is never idle and waits for no input that we see: only its end counts.
-            WaitFor::Done | WaitFor::Idle | WaitFor::Waiting => row.is_done(),
+            // A process agent is never idle, and asks nothing that we see: only its end counts.
+            WaitFor::Done | WaitFor::Idle => row.is_done(),
+            WaitFor::Waiting => row.is_done() || self.waiting_for_answer(row.id).is_some(),
         };
         let over = match params.mode {
             WaitMode::All => rows.iter().all(there),
@@ -149,11 +150,11 @@ impl Core {
     }
 }
 
-fn matches(row: &Row, parent: Option<TaskId>, params: &TaskListParams) -> bool {
+fn matches(core: &Core, row: &Row, parent: Option<TaskId>, params: &TaskListParams) -> bool {
     let labels = params.labels.iter().flatten().all(|(key, value)| row.spec.labels.get(key) == Some(value));
     labels
         && params.session_id.as_ref().is_none_or(|id| *id == row.session)
-        && params.status.is_none_or(|status| status == row.status())
+        && params.status.is_none_or(|status| status == core.status_of(row))
         && params.kind.is_none_or(|kind| kind == row.kind)
         && params.team_name.as_deref().is_none_or(|team| row.team.as_deref() == Some(team))
         && (parent.is_none() || parent == row.parent)

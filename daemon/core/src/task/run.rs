@@ -229,6 +229,7 @@ impl Core {
     /// Keeps a task whose own tree is gone until the agents that it spawned are done (G4, B28).
     fn park(&mut self, cx: &mut Cx<'_>, id: TaskId, end: End) {
         self.live.output.remove(&id);
+        self.withdraw_asks(cx, id);
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Parked { outcome: end.outcome };

@@ -169,6 +169,7 @@ impl Core {
                     row.stop = Some(Stop { cause, grace_ms });
                     row.stopped_by = Some(Box::new(by));
                 });
+                self.withdraw_asks(cx, id);
                 self.push_stop(cx, id, grace_ms);
                 self.task_event(cx, id, Topic::Task, "task.stopping", json!({ "graceMs": grace_ms }));
             }

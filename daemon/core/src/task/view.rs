@@ -154,6 +154,12 @@ impl Core {
         Some(WaitingOn { kind: WaitKind::Children, id: Some(below.to_string()), until_at: None })
     }
 
+    /// The status of a task, with what it waits for (I12).
+    pub(crate) fn status_of(&self, row: &Row) -> TaskStatus {
+        let waits = self.asks.of_task(row.id).next().is_some() || self.live.waits.contains_key(&row.id);
+        if waits { TaskStatus::Waiting } else { row.status() }
+    }
+
     /// The view of a row.
     pub fn view_row(&self, row: &Row, now: Millis) -> Task {
         let done_at = row.ended_at();
@@ -161,7 +167,7 @@ impl Core {
         let live = self.live.output.get(&row.id).map(|printed| (printed.bytes, printed.truncated));
         let (output_bytes, output_truncated) = live.unwrap_or(stored);
         let work = self.live.work.get(&row.id);
-        let waits = self.live.waits.get(&row.id);
+        let waits = self.waiting_for_answer(row.id).or_else(|| self.live.waits.get(&row.id).cloned());
         Task {
             id: row.id,
             kind: row.kind,
@@ -173,8 +179,8 @@ impl Core {
             description: row.description.to_string(),
             prompt: None,
             command: None,
-            status: if waits.is_some() { TaskStatus::Waiting } else { row.status() },
-            waiting_on: waits.cloned().or_else(|| row.waiting_on()).or_else(|| self.waiting_for_below(row)),
+            status: self.status_of(row),
+            waiting_on: waits.or_else(|| row.waiting_on()).or_else(|| self.waiting_for_below(row)),
             attempt: row.attempt,
             runner: Runner { kind: row.spec.runner, pid: row.pid(), pane_id: None, host: None },
             cwd: row.spec.cwd.to_string(),
@@ -201,7 +207,7 @@ impl Core {
             env_names: row.spec.env_names.clone(),
             labels: row.spec.labels.clone(),
             after: row.spec.after.clone(),
-            pending_asks: 0,
+            pending_asks: u32::try_from(self.asks.of_task(row.id).count()).unwrap_or(u32::MAX),
             created_at: row.created_at,
             started_at: row.started_at,
             ended_at: done_at,

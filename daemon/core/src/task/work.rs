@@ -143,6 +143,7 @@ impl Core {
     /// What a run did is its row's now: the run is over.
     pub(crate) fn settle_work(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         self.live.waits.remove(&id);
+        self.withdraw_asks(cx, id);
         if let Some(work) = self.live.work.remove(&id) {
             self.tasks.change(cx, id, |row| row.work = Some(Box::new(work)));
         }

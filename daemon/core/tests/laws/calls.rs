@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::ask::{AskBehavior, AskGetParams, AskListParams, AskRespondParams, AskScope};
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams, MailboxReadParams};
 use ccagent_proto::message::{
     Content, ForeignMessage, MessageDeliverParams, MessageRouteParams, MessageSendParams,
@@ -17,7 +18,7 @@ use ccagent_proto::task::{
     TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams,
 };
 use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
-use ccagent_proto::{Empty, MessageId, NotificationId, SessionId, TaskId};
+use ccagent_proto::{AskId, Empty, MessageId, NotificationId, SessionId, TaskId};
 
 use crate::random::Random;
 
@@ -33,6 +34,7 @@ pub(crate) struct Known {
     pub(crate) sessions: Vec<SessionId>,
     pub(crate) messages: Vec<MessageId>,
     pub(crate) notices: Vec<NotificationId>,
+    pub(crate) asks: Vec<AskId>,
     pub(crate) tokens: BTreeMap<(String, String), String>,
 }
 
@@ -42,7 +44,8 @@ pub(crate) fn call(known: &Known, random: &Random) -> Request {
         0..=21 => Request::AgentSpawn(spawn(known, random)),
         22..=47 => task_call(known, random),
         48..=74 => mail_call(known, random),
-        75..=84 => notice_call(known, random),
+        75..=80 => notice_call(known, random),
+        81..=84 => ask_call(known, random),
         85..=91 => session_call(known, random),
         _ => team_call(known, random),
     }
@@ -164,6 +167,23 @@ fn notice_call(known: &Known, random: &Random) -> Request {
         }),
         _ => Request::NotificationAck(NotificationAckParams {
             ids: (0..random.below(12)).map(|_| notice(known, random)).collect(),
+        }),
+    }
+}
+
+fn ask_call(known: &Known, random: &Random) -> Request {
+    let ask_id = random.pick(&known.asks).copied().unwrap_or(AskId(random.next() % 50));
+    match random.below(10) {
+        0 => Request::AskList(AskListParams { limit: random.sometimes(50, 2), ..AskListParams::default() }),
+        1 => Request::AskGet(AskGetParams { ask_id }),
+        _ => Request::AskRespond(AskRespondParams {
+            ask_id,
+            behavior: random.one(&[AskBehavior::Allow, AskBehavior::Allow, AskBehavior::Deny]),
+            scope: random.sometimes(50, random.one(&[AskScope::Once, AskScope::Session, AskScope::Always])),
+            answers: None,
+            message: random.sometimes(30, "for a reason".to_owned()),
+            updated_input: None,
+            mode: None,
         }),
     }
 }

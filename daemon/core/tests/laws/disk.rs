@@ -63,6 +63,8 @@ impl Disk {
                 | Record::Body(_)
                 | Record::Read(_)
                 | Record::Team(_)
+                | Record::Ask(_)
+                | Record::Grant(_)
                 | Record::Key(_)
                 | Record::Answer(_) => {}
             }

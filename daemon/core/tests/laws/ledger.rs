@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ccagent_core::input::Run;
 use ccagent_core::record::Write;
 use ccagent_core::task::{Outcome, State};
-use ccagent_core::{Effect, Record};
+use ccagent_core::{Effect, Record, ask};
 use ccagent_proto::method::Request;
-use ccagent_proto::{MessageId, NotificationId, TaskId};
+use ccagent_proto::{AskId, MessageId, NotificationId, TaskId};
 
 use crate::disk::Disk;
 
@@ -24,6 +24,8 @@ pub(crate) struct Ledger {
     tasks: BTreeSet<TaskId>,
     /// Ends whose answer reached who waited for them.
     heard: BTreeSet<Run>,
+    /// Where each ask stood last.
+    asks: BTreeMap<AskId, ask::State>,
 }
 
 impl Ledger {
@@ -88,6 +90,10 @@ impl Ledger {
                     }
                 }
             }
+            Record::Ask(row) => {
+                let before = self.asks.insert(row.id, row.state.clone()).unwrap_or(ask::State::Pending);
+                assert!(before == ask::State::Pending || before == row.state, "C47: {} ended twice", row.id);
+            }
             Record::Counter(_)
             | Record::Session(_)
             | Record::Launch(_)
@@ -96,6 +102,7 @@ impl Ledger {
             | Record::Past(_)
             | Record::Body(_)
             | Record::Team(_)
+            | Record::Grant(_)
             | Record::Key(_)
             | Record::Answer(_) => {}
         }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use ccagent_core::ask::{Asked, What};
 use ccagent_core::effect::Effect;
+use ccagent_core::input::Run;
 use ccagent_core::record::Write;
 use ccagent_core::task::{Row, State};
 use ccagent_core::{Caller, Core, Cx, Ids, Input, Limits, Record, RunnerEvent, Who};
@@ -43,6 +45,7 @@ enum Shown {
     Gone(u64),
     Returned(u64),
     Heard(u64),
+    Ask(Run, bool),
     Thaw(String),
     Runner(RunnerEvent),
     Call(Who, Box<Request>, Result<(), String>),
@@ -97,6 +100,7 @@ fn limits() -> Limits {
         archive_ms: 600_000,
         key_count: 8,
         key_ms: 900_000,
+        ask_ms: 20_000,
         ..Limits::default()
     }
 }
@@ -154,8 +158,38 @@ impl World {
             331..=480 => self.processes.step(&self.random),
             481..=640 => self.commit(),
             641..=760 => self.carry_out(),
+            761..=785 => self.ask(),
             _ => self.call(),
         }
+    }
+
+    /// A run asks; one that is over, or about to be, is refused.
+    fn ask(&mut self) {
+        let Some(run) = self.random.pick(&self.processes.runs()).copied() else { return };
+        let rules = if self.random.percent(80) { vec!["Bash(make)".into()] } else { Vec::new() };
+        let what = What::Permission {
+            tool: "Bash".into(),
+            input: serde_json::json!({}),
+            reason: "no rule allows it".into(),
+            risk: "runs".into(),
+            root: self.random.one(&["/a", "/b"]).into(),
+            rules,
+        };
+        let asked = Asked { what, summary: "make".to_owned(), cwd: "/a".to_owned() };
+        let before = self.core.clone();
+        let mut cx = Cx::new(self.now, &mut self.ids);
+        let answer = self.core.apply(&mut cx, Input::Ask(run, Box::new(asked)));
+        let (writes, effects) = (cx.writes, cx.effects);
+        self.show(Shown::Ask(run, answer.is_ok()));
+        match answer {
+            Ok(Some(Response::AskGet(ask))) => keep(&mut self.known.asks, ask.id),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => {
+                assert!(writes.is_empty() && effects.is_empty(), "L1: a refusal says something: {error}");
+                assert!(before == self.core, "L1: a refusal changes something: {error}");
+            }
+        }
+        self.took(writes, effects);
     }
 
     fn show(&mut self, line: Shown) {

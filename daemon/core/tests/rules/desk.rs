@@ -104,6 +104,16 @@ impl Desk {
         self.step(|core, cx| core.apply(cx, input)).unwrap();
     }
 
+    /// An input that may be refused, and then changes nothing.
+    pub(crate) fn try_input(&mut self, input: Input) -> Result<Option<Response>, Error> {
+        let before = self.core.clone();
+        let answer = self.step(|core, cx| core.apply(cx, input));
+        if answer.is_err() {
+            assert!(self.core == before && self.effects.is_empty(), "a refusal changes something");
+        }
+        answer
+    }
+
     /// What an input that is no call answers.
     pub(crate) fn answer(&mut self, input: Input) -> Option<Response> {
         self.step(|core, cx| core.apply(cx, input)).unwrap()

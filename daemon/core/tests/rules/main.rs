@@ -1,6 +1,8 @@
 //! The rules of the core, noun by noun, over the calls of the contract and a clock of our own.
 
 #[cfg(test)]
+mod ask;
+#[cfg(test)]
 mod bounds;
 #[cfg(test)]
 mod desk;

@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccagent_core::bounds::{PATH_MOST, PROMPT_MOST, ROW_MOST, TEXT_MOST};
+use ccagent_core::ask::{Asked, What};
+use ccagent_core::bounds::{PATH_MOST, PROMPT_MOST, ROW_MOST, SHOWN_MOST, TEXT_MOST};
 use ccagent_core::input::Report;
 use ccagent_core::record::Write;
-use ccagent_core::{Caller, Effect, Limits, Record};
+use ccagent_core::{Caller, Effect, Input, Limits, Record};
 use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::ask::{AskBehavior, AskRespondParams, AskScope};
 use ccagent_proto::mailbox::MailboxAckParams;
 use ccagent_proto::message::{Content, MessageSendParams};
 use ccagent_proto::method::{
-    AgentSpawn, MailboxAck, MessageSend, SessionOpen, TaskResume, TaskStop, TeamCreate, TeamGet, TeamJoin,
+    AgentSpawn, AskRespond, MailboxAck, MessageSend, SessionOpen, TaskResume, TaskStop, TeamCreate, TeamGet,
+    TeamJoin,
 };
 use ccagent_proto::session::SessionOpenParams;
 use ccagent_proto::task::{TaskResumeParams, TaskStopParams};
 use ccagent_proto::team::{TeamCreateParams, TeamGetParams, TeamJoinParams};
-use ccagent_proto::{Kind, TaskId};
+use ccagent_proto::{AskId, Kind, TaskId};
 
 use crate::desk::{Desk, background, person, teammate};
 
@@ -71,10 +74,37 @@ fn large_task(desk: &mut Desk) -> TaskId {
     desk.ok::<AgentSpawn>(&caller, params).task_id
 }
 
+/// The largest ask that there can be, with the largest answer.
+fn large_ask(desk: &mut Desk) {
+    let task = desk.spawn(background());
+    desk.started(task);
+    let what = What::Permission {
+        tool: wide(TEXT_MOST).into(),
+        input: serde_json::json!(wide(SHOWN_MOST / 6 - 1)),
+        reason: wide(PROMPT_MOST).into(),
+        risk: wide(TEXT_MOST).into(),
+        root: wide(PATH_MOST).into(),
+        rules: vec![wide(32 << 10).into()],
+    };
+    let asked = Asked { what, summary: wide(PROMPT_MOST), cwd: wide(PATH_MOST) };
+    desk.input(Input::Ask((task, 1), Box::new(asked)));
+    let params = AskRespondParams {
+        ask_id: AskId(1),
+        behavior: AskBehavior::Allow,
+        scope: Some(AskScope::Always),
+        answers: None,
+        message: Some(wide(32 << 10)),
+        updated_input: None,
+        mode: None,
+    };
+    desk.ok::<AskRespond>(&person(), params);
+}
+
 /// I8, I1: whatever calls bring, no row is larger than the store takes it: that would end the daemon.
 #[test]
 fn the_largest_rows_fit_in_the_store() {
     let mut desk = Desk::with(Limits { message: u64::MAX, agents: 2000, ..Limits::default() });
+    large_ask(&mut desk);
     let env = Some(variables(32, TEXT_MOST, 0));
     let (cwd, model) = (Some(wide(PATH_MOST)), Some(wide(TEXT_MOST)));
     desk.ok::<SessionOpen>(&person(), SessionOpenParams { cwd, model, env, ..Default::default() });

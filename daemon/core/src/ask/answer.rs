@@ -1,0 +1,190 @@
+//! Answering an ask, and what an answer that reaches further leaves: a grant, which a person gave and no file can.
+//!
+//! A rule in a repository's file may have come with it. It counts only where its text stands in a grant for that
+//! repository, which this daemon made when a person said *always*.
+
+use ccagent_proto::ask::{Ask, AskAnswer, AskBehavior, AskRespondParams, AskScope};
+use ccagent_proto::daemon::Role;
+use ccagent_proto::{Error, Kind, SessionId};
+use serde::{Deserialize, Serialize};
+
+use super::{Row, State, What};
+use crate::caller::{Caller, Who};
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::record::Record;
+use crate::table::Stored;
+use crate::task::unbuilt;
+
+/// Rules of a grant at most.
+pub const RULES_MOST: usize = 1000;
+/// Grants at most.
+pub const GRANTS_MOST: usize = 10_000;
+
+/// What a person allowed for a session, or for a repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The session, or a hash of the repository's root.
+    pub id: String,
+    /// Rules that allow, as texts.
+    pub rules: Vec<Box<str>>,
+}
+
+impl Stored for Grant {
+    const KIND: &'static str = "grant";
+    type Id = String;
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn record(self) -> Record {
+        Record::Grant(self)
+    }
+}
+
+/// What was granted where an agent works.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// Rules for its session.
+    pub session: Vec<Box<str>>,
+    /// Texts of rules that count where they stand in the repository's file.
+    pub repository: Vec<Box<str>>,
+}
+
+fn of_session(id: &SessionId) -> String {
+    format!("session:{id}")
+}
+
+fn of_root(root: &str) -> String {
+    format!("root:{}", blake3::hash(root.as_bytes()).to_hex())
+}
+
+impl Core {
+    /// Answers an ask: the first answer counts (C47).
+    pub(crate) fn ask_respond(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caller: &Caller,
+        params: AskRespondParams,
+    ) -> Result<Ask, Error> {
+        let row = self.answerable(caller, &params)?;
+        let (id, grant) = (row.id, grant_of(row, &params));
+        if let Some((key, rules)) = grant {
+            self.grant(cx, key, rules)?;
+        }
+        let AskRespondParams { behavior, scope, answers, message, .. } = params;
+        let scope = (behavior == AskBehavior::Allow).then(|| scope.unwrap_or_default());
+        let answer = AskAnswer { behavior, scope, message, answers };
+        let by = self.answers_as(caller).into();
+        self.close_ask(cx, id, State::Answered { answer, by });
+        self.ask_get(caller, id)
+    }
+
+    /// The ask that an answer is for, if it may be given: what the edge asks before it writes a rule.
+    ///
+    /// # Errors
+    /// `notAuthorised`, `askNotYours`, `notFound`, `askAnswered`, `askExpired`, `invalidParams`, `featureOff`.
+    pub fn answerable(&self, caller: &Caller, params: &AskRespondParams) -> Result<&Row, Error> {
+        match self.role(caller) {
+            Role::Operator | Role::Lead => {}
+            Role::Teammate | Role::Agent => self.needs_operator(caller, "ask.respond")?,
+        }
+        let row = self.seen_ask(caller, params.ask_id)?;
+        self.may_answer(caller, row)?;
+        let (kind, why) = match &row.state {
+            State::Pending => return fitting(row, params),
+            State::Answered { by, .. } => (Kind::AskAnswered, format!("was answered by {by}")),
+            State::Withdrawn => (Kind::AskAnswered, "was withdrawn: its run is over".to_owned()),
+            State::Expired => (Kind::AskExpired, "expired, which denied it".to_owned()),
+        };
+        let ask = serde_json::json!(row.view());
+        Err(Error::new(kind, format!("{} {why}", row.id)).with("ask", ask))
+    }
+
+    /// A permission and a question are an operator's to answer; a plan its lead's too.
+    fn may_answer(&self, caller: &Caller, row: &Row) -> Result<(), Error> {
+        let own_plan = match &row.what {
+            What::Plan { .. } => self.role(caller) == Role::Lead,
+            What::Permission { .. } | What::Question { .. } => false,
+        };
+        if caller.who == Who::Operator || own_plan {
+            return Ok(());
+        }
+        let role = self.role(caller).word();
+        let why = format!("only an operator answers {}: the role of this caller is {role}", row.id);
+        Err(Error::new(Kind::AskNotYours, why).with("role", role).with("needs", "operator"))
+    }
+
+    fn answers_as(&self, caller: &Caller) -> String {
+        match &caller.who {
+            Who::Operator | Who::Agent(_) => self.role(caller).word().to_owned(),
+            Who::Member { team, name } => format!("{name}@{team}"),
+        }
+    }
+
+    fn grant(&mut self, cx: &mut Cx<'_>, id: String, rules: Vec<Box<str>>) -> Result<(), Error> {
+        let known = self.grants.get(&id).cloned();
+        let full = known.is_none() && self.grants.len() >= GRANTS_MOST;
+        let mut grant = known.unwrap_or(Grant { id, rules: Vec::new() });
+        for rule in rules {
+            if !grant.rules.contains(&rule) {
+                grant.rules.push(rule);
+            }
+        }
+        if full || grant.rules.len() > RULES_MOST {
+            let why = "too many rules were granted already: answer once, or write a wider rule by hand";
+            return Err(Error::new(Kind::BadConfig, why).with("limit", RULES_MOST));
+        }
+        self.grants.insert(cx, grant);
+        Ok(())
+    }
+
+    /// A session is closed: what was granted for it ends.
+    pub(crate) fn end_grant(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
+        self.grants.remove(cx, &of_session(session));
+    }
+
+    /// What was granted for a session and a repository.
+    pub fn granted(&self, session: &SessionId, root: &str) -> Granted {
+        let rules = |id: String| self.grants.get(&id).map(|grant| grant.rules.clone()).unwrap_or_default();
+        Granted { session: rules(of_session(session)), repository: rules(of_root(root)) }
+    }
+}
+
+/// What an answer leaves behind it.
+fn grant_of(row: &Row, params: &AskRespondParams) -> Option<(String, Vec<Box<str>>)> {
+    let What::Permission { root, rules, .. } = &row.what else { return None };
+    let id = match (params.behavior, params.scope.unwrap_or_default()) {
+        (AskBehavior::Deny, _) | (AskBehavior::Allow, AskScope::Once) => return None,
+        (AskBehavior::Allow, AskScope::Session) => of_session(&row.session),
+        (AskBehavior::Allow, AskScope::Always) => of_root(root),
+    };
+    Some((id, rules.clone()))
+}
+
+/// Refuses an answer that says what this ask can't take.
+fn fitting<'a>(row: &'a Row, params: &AskRespondParams) -> Result<&'a Row, Error> {
+    for (name, given) in [("updatedInput", params.updated_input.is_some()), ("mode", params.mode.is_some())] {
+        if given {
+            return Err(unbuilt(name));
+        }
+    }
+    let bad = |path: &str, why: &str| Err(Error::new(Kind::InvalidParams, why).with("path", path));
+    let further = params.scope.is_some_and(|scope| scope != AskScope::Once);
+    match &row.what {
+        What::Permission { .. } | What::Plan { .. } if params.answers.is_some() => {
+            bad("answers", "only a question takes answers")
+        }
+        What::Permission { .. } if further && params.behavior == AskBehavior::Deny => {
+            bad("scope", "what is denied is denied once: to deny more, write a rule into a settings file")
+        }
+        What::Permission { rules, .. } if further && rules.is_empty() => {
+            bad("scope", "no rule could say just this call: it can be allowed once")
+        }
+        What::Question { .. } | What::Plan { .. } if further => {
+            bad("scope", "only a permission reaches further than once")
+        }
+        What::Permission { .. } | What::Question { .. } | What::Plan { .. } => Ok(row),
+    }
+}

@@ -1,0 +1,145 @@
+//! Asking a person for permission, where no rule allows a call and none denies it: the ask is the daemon's, everybody
+//! sees it, and the call waits for its end. Nothing becomes allowed because time passed (PM-09, C17).
+
+use ccagent_core::ask::{Asked, What};
+use ccagent_core::bounds::SHOWN_MOST;
+use ccagent_llm::host::Permission;
+use ccagent_llm::tool::{Access, Ask};
+use ccagent_proto::Error;
+use ccagent_proto::ask::{self as wire, AskAnswer, AskBehavior, AskState};
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::judge::Verdict;
+use crate::hub::Key;
+
+/// Characters of a text that are shown, where a whole input is too long.
+const TEXT_SHOWN: usize = 4000;
+
+impl Desk {
+    /// Whether a call may go on, once that is known.
+    pub(super) async fn permit(&self, ask: Ask) -> Permission {
+        let verdict = match self.judge.judge(&ask) {
+            // What a person granted meanwhile counts, for whichever agent it was.
+            Verdict::Asks(_) => self.judge_again(&ask).await,
+            decided @ (Verdict::Allowed | Verdict::Denied(_)) => Ok(decided),
+        };
+        let permission = match verdict {
+            Ok(Verdict::Allowed) => Ok(Permission::Allowed),
+            Ok(Verdict::Denied(why)) => Ok(Permission::Denied(why)),
+            Ok(Verdict::Asks(reason)) => self.ask_somebody(&ask, &reason).await,
+            Err(error) => Err(error),
+        };
+        permission.unwrap_or_else(|error| {
+            let Ask { tool, summary, .. } = &ask;
+            Permission::Denied(format!(
+                "This call needs a person's permission, and nobody can be asked: {error}. {tool}({summary}) was not run."
+            ))
+        })
+    }
+
+    async fn judge_again(&self, ask: &Ask) -> Result<Verdict, Error> {
+        let (session, root) = (self.caller.session.clone().unwrap_or_default(), self.judge.root());
+        let granted = self.handle.ask(move |core, _| core.granted(&session, &root)).await?;
+        let (judge, ask) = (self.judge.clone(), ask.clone());
+        let judged = tokio::task::spawn_blocking(move || judge.renewed(&granted).judge(&ask)).await;
+        judged.map_err(|error| Error::new(ccagent_proto::Kind::Internal, error.to_string()))
+    }
+
+    async fn ask_somebody(&self, ask: &Ask, reason: &str) -> Result<Permission, Error> {
+        let what = What::Permission {
+            tool: ask.tool.as_str().into(),
+            input: shown(&ask.input),
+            reason: reason.into(),
+            risk: risk(ask.access).into(),
+            root: self.judge.root().into(),
+            rules: self.judge.suggest(ask),
+        };
+        let cwd = ask.cwd.display().to_string();
+        // Watched from before it is there: an answer that comes at once is not missed.
+        let mut watch = self.hub.watch([Key::Task(self.task)]);
+        let asked = Asked { what, summary: ask.summary.clone(), cwd };
+        let id = self.handle.asks((self.task, self.attempt), asked).await?.id;
+        self.output.say(&format!("? waits for permission: {id}\n"));
+        loop {
+            let caller = self.caller.clone();
+            let now = self.handle.ask(move |core, _| core.ask_get(&caller, id)).await??;
+            match now.state {
+                AskState::Pending => watch.changed().await,
+                AskState::Answered | AskState::Expired | AskState::Withdrawn => return Ok(end_of(&now, ask)),
+            }
+        }
+    }
+}
+
+/// What the end of an ask means for the call.
+fn end_of(now: &wire::Ask, ask: &Ask) -> Permission {
+    let call = format!("{}({}) was not run.", ask.tool, ask.summary);
+    let why = match (&now.answer, now.state) {
+        (Some(AskAnswer { behavior: AskBehavior::Allow, .. }), _) => return Permission::Allowed,
+        (Some(AskAnswer { behavior: AskBehavior::Deny, message: Some(message), .. }), _) => {
+            format!("This call was denied: {message}. {call}")
+        }
+        (Some(AskAnswer { behavior: AskBehavior::Deny, message: None, .. }), _) => {
+            format!("A person denied this call. {call}")
+        }
+        (None, AskState::Withdrawn) => {
+            format!("The agent was stopped before anybody answered whether this call may be. {call}")
+        }
+        (None, AskState::Expired | AskState::Pending | AskState::Answered) => {
+            format!("Nobody answered in time whether this call may be, which denies it. {call}")
+        }
+    };
+    Permission::Denied(why)
+}
+
+const fn risk(access: Access) -> &'static str {
+    match access {
+        Access::Reads => "reads",
+        Access::Writes => "writes",
+        Access::Runs => "runs",
+        Access::Fetches => "fetches",
+        Access::Talks => "talks",
+    }
+}
+
+/// An input as an ask shows it: where it is too long, the beginnings of its texts.
+fn shown(input: &Value) -> Value {
+    let fits = |value: &Value| value.to_string().len() <= SHOWN_MOST;
+    if fits(input) {
+        return input.clone();
+    }
+    let cut = shortened(input);
+    if fits(&cut) { cut } else { json!({ "notShown": "it is too large; the agent's transcript has it" }) }
+}
+
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::String(text) => match text.char_indices().nth(TEXT_SHOWN) {
+            Some((at, _)) => json!(format!("{}… [{} bytes more]", &text[..at], text.len() - at)),
+            None => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(shortened).collect(),
+        Value::Object(keys) => {
+            Value::Object(keys.iter().map(|(key, value)| (key.clone(), shortened(value))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E77, I8: of an input that is too long the beginnings are shown, and how much is not.
+    #[test]
+    fn a_long_input_is_shown_in_part() {
+        let small = json!({ "file_path": "a" });
+        assert_eq!(shown(&small), small);
+        let cut = shown(&json!({ "file_path": "a", "content": "x".repeat(100_000) }));
+        assert_eq!(cut["file_path"], "a");
+        assert!(cut["content"].as_str().unwrap().ends_with("[96000 bytes more]"), "{cut}");
+        let many = json!({ "edits": vec!["x".repeat(3000); 100] });
+        assert!(shown(&many)["notShown"].is_string());
+    }
+}
