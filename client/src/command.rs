@@ -5,6 +5,7 @@ mod attach;
 mod completions;
 mod config;
 mod daemon;
+mod definition;
 mod demo;
 mod doctor;
 mod event;
@@ -93,6 +94,9 @@ enum Command {
     /// Open and close sessions
     #[command(subcommand)]
     Session(session::Command),
+    /// Show which types of agents there are
+    #[command(subcommand)]
+    Agents(definition::Command),
     /// Print events, past or as they come
     Events(event::Args),
     /// Call any method by its name
@@ -174,6 +178,7 @@ async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
         Command::Notify(command) => notify::run(app, command).await,
         Command::Team(command) => team::run(app, command).await,
         Command::Session(command) => session::run(app, command).await,
+        Command::Agents(command) => definition::run(app, command).await,
         Command::Events(args) => event::run(app, args).await,
         Command::Rpc(args) => rpc::run(app, args).await,
         Command::Schema => rpc::schema(app),

@@ -18,6 +18,7 @@ pub mod connection;
 pub mod content_length;
 pub mod context;
 pub mod daemon;
+pub(crate) mod definition;
 mod events;
 mod events_file;
 pub mod framing;

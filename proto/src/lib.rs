@@ -10,6 +10,7 @@ pub mod address;
 pub mod agent;
 pub mod ask;
 pub mod daemon;
+pub mod definition;
 pub mod error;
 pub mod event;
 pub mod framing;

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Acked, Empty, agent, ask, daemon, event, mailbox, message, notification, runner, session, task, team,
+    Acked, Empty, agent, ask, daemon, definition, event, mailbox, message, notification, runner, session,
+    task, team,
 };
 
 /// A method of the contract.
@@ -209,6 +210,12 @@ edges! { $
         "Ends the daemon.";
     DaemonExport "daemon.export" daemon::DaemonExportParams => daemon::DaemonExportResult,
         "Writes the whole store to a file.";
+    DefinitionList "definition.list" definition::DefinitionListParams => definition::DefinitionListResult,
+        "Lists the definitions of agents that there are for the caller.";
+    DefinitionGet "definition.get" definition::DefinitionGetParams => definition::DefinitionGetResult,
+        "Gives one definition, where it is from, and which others it shadows.";
+    DefinitionValidate "definition.validate" definition::DefinitionValidateParams => definition::DefinitionValidateResult,
+        "Says what is wrong with a file of a definition.";
     EventReplay "event.replay" event::EventReplayParams => event::EventReplayResult,
         "Gives past events again.";
     RunnerList "runner.list" Empty => runner::RunnerListResult,

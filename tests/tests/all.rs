@@ -6,6 +6,7 @@ mod all {
     mod ask;
     mod attach;
     mod cli;
+    mod definition;
     mod event;
     mod framing;
     mod hostile;

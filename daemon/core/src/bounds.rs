@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::ask::AskRespondParams;
 use ccagent_proto::daemon::DaemonHelloParams;
+use ccagent_proto::definition::{DefinitionGetParams, DefinitionListParams, DefinitionValidateParams};
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::message::{MessageDeliverParams, MessageSendParams};
 use ccagent_proto::method::Request;
@@ -24,6 +25,8 @@ pub const TEXT_MOST: usize = 1 << 10;
 pub const PATH_MOST: usize = 4095;
 /// Bytes at most of a prompt, and of what only a line is kept of.
 pub const PROMPT_MOST: usize = 1 << 20;
+/// Bytes of a definition's file at most.
+pub const DEFINITION_MOST: usize = 256 << 10;
 /// Bytes of a command line at most; with the environment it is what the kernel takes.
 pub const COMMAND_MOST: usize = 1 << 20;
 /// Bytes of an environment at most.
@@ -168,6 +171,38 @@ pub fn env(env: &BTreeMap<String, String>) -> Result<(), Error> {
         return Err(too_much("env", ENV_MOST, "bytes in env together: write large values to a file"));
     }
     Ok(())
+}
+
+/// Refuses a look at definitions that says too much.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn definitions(params: &DefinitionListParams) -> Result<(), Error> {
+    texts(&[
+        ("profile", params.profile.as_deref(), TEXT_MOST),
+        ("cwd", params.cwd.as_deref(), PATH_MOST),
+        ("cursor", params.cursor.as_deref(), TEXT_MOST),
+    ])
+}
+
+/// Refuses a look at a definition that says too much.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn definition(params: &DefinitionGetParams) -> Result<(), Error> {
+    texts(&[
+        ("name", Some(&params.name), TEXT_MOST),
+        ("profile", params.profile.as_deref(), TEXT_MOST),
+        ("cwd", params.cwd.as_deref(), PATH_MOST),
+    ])
+}
+
+/// Refuses a file of a definition that is longer than any may be.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn definition_file(params: &DefinitionValidateParams) -> Result<(), Error> {
+    texts(&[("path", params.path.as_deref(), PATH_MOST), ("text", params.text.as_deref(), DEFINITION_MOST)])
 }
 
 fn session(p: &SessionOpenParams) -> Result<(), Error> {

@@ -18,7 +18,7 @@ mod file;
 mod profile;
 
 pub(crate) use catalog::up_to_root;
-pub use catalog::{Catalog, Entry, Places, Precedence, Source, Unknown, View};
+pub use catalog::{Catalog, Entry, Places, Precedence, Shadowed, Source, Unknown, View};
 pub use file::{Problem, parse, validate};
 pub use profile::{Profile, UnknownProfile};
 

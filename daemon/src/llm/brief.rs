@@ -63,15 +63,10 @@ pub fn environment(given: BTreeMap<String, String>) -> BTreeMap<String, String> 
 /// # Errors
 /// `agentTypeNotFound`, `zeroTools`, `featureOff`, `authentication` where there is no model, `invalidParams`.
 pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<Worked, Error> {
-    let cwd =
-        PathBuf::from(params.cwd.clone().or_else(|| caller.cwd.clone()).unwrap_or_else(|| "/".to_owned()));
-    let profile = profile(params)?;
+    let profile = profile(params.profile.as_deref())?;
     let flags = known.flags;
-    let home = caller.env.get("HOME").map(PathBuf::from);
-    let user = home.as_ref().map(|home| home.join(".claude"));
-    let places = Places { cwd: Some(cwd.clone()), user: user.clone(), plugins: Vec::new() };
-    let view = View { profile, flags, ..View::default() };
-    let catalog = Catalog::load(&places, &view);
+    let (cwd, user) = (caller.directory(params.cwd.as_deref()), caller.user());
+    let catalog = caller.catalog(&cwd, profile, flags);
 
     let named = params.subagent_type.as_deref();
     let entry = find(&catalog, named.unwrap_or(profile.default_type()))?;
@@ -102,15 +97,42 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<W
     Ok(Worked { brief, entry, routed, pool, prompt, model_source })
 }
 
-fn profile(params: &AgentSpawnParams) -> Result<Profile, Error> {
-    let parsed = params.profile.as_deref().map(str::parse).transpose();
+impl Caller {
+    /// Where something of its begins.
+    pub fn directory(&self, named: Option<&str>) -> PathBuf {
+        let own = Path::new(self.cwd.as_deref().unwrap_or("/"));
+        named.map_or_else(|| own.to_owned(), |named| own.join(named))
+    }
+
+    /// All agents that there are for it in a directory. Reads files, so it may block.
+    pub fn catalog(&self, cwd: &Path, profile: Profile, flags: Flags) -> Catalog {
+        let places = Places { cwd: Some(cwd.to_owned()), user: self.user(), plugins: Vec::new() };
+        Catalog::load(&places, &View { profile, flags, ..View::default() })
+    }
+
+    /// What the user says of agents.
+    fn user(&self) -> Option<PathBuf> {
+        self.env.get("HOME").map(|home| Path::new(home).join(".claude"))
+    }
+}
+
+/// The profile of a name; without one, the usual.
+///
+/// # Errors
+/// `invalidParams`.
+pub fn profile(name: Option<&str>) -> Result<Profile, Error> {
+    let parsed = name.map(str::parse).transpose();
     let bad = |error: ccagent_llm::definition::UnknownProfile| {
         Error::new(Kind::InvalidParams, error.to_string()).with("path", "profile")
     };
     Ok(parsed.map_err(bad)?.unwrap_or_default())
 }
 
-fn find(catalog: &Catalog, name: &str) -> Result<Entry, Error> {
+/// The agent of a name.
+///
+/// # Errors
+/// `agentTypeNotFound`, with names that are near.
+pub fn find(catalog: &Catalog, name: &str) -> Result<Entry, Error> {
     let unknown = |error: ccagent_llm::definition::Unknown| {
         Error::new(Kind::AgentTypeNotFound, error.to_string()).with("near", error.near)
     };

@@ -14,7 +14,7 @@ use jsonrpsee::server::RegisterMethodError;
 use super::connection::Origin;
 use super::context::Context;
 use super::registry::{Api, Gate, Registry};
-use super::{ask, daemon, events, mail, session, spawn, stop, task};
+use super::{ask, daemon, definition, events, mail, session, spawn, stop, task};
 
 /// All methods of the daemon.
 ///
@@ -51,6 +51,9 @@ fn core_methods(registry: &mut Registry<Context>) {
     work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
     registry.read::<wire::AgentExplain, _, _>(explain);
+    registry.page::<wire::DefinitionList, _, _>(definition::list);
+    registry.page::<wire::DefinitionGet, _, _>(definition::get);
+    registry.read::<wire::DefinitionValidate, _, _>(definition::validate);
     registry.work::<wire::SessionOpen, _, _>(session::open);
     registry.work::<wire::TeamJoin, _, _>(session::join);
     registry.work::<wire::TeamLeave, _, _>(session::leave);
