@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod event;
 mod exec;
+mod explain;
 mod list;
 mod logs;
 mod mail;
@@ -55,6 +56,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Run any program as a supervised agent; follow it, and end with its exit code
     Exec(Box<exec::Args>),
+    /// Say what a run would do and why, without doing it
+    Explain(Box<explain::Args>),
     /// List agents
     #[command(aliases = ["ls", "list"])]
     Ps(list::Args),
@@ -161,6 +164,7 @@ async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Run(args) => run::run(app, *args).await,
         Command::Exec(args) => exec::run(app, *args).await,
+        Command::Explain(args) => explain::run(app, *args).await,
         Command::Ps(args) => list::run(app, args).await,
         Command::Show(args) => agent::show(app, args).await,
         Command::Logs(args) => logs::run(app, args).await,

@@ -4,6 +4,7 @@
 
 pub(crate) mod definition;
 pub(crate) mod event;
+pub(crate) mod explain;
 pub(crate) mod mail;
 pub(crate) mod task;
 pub(crate) mod team;

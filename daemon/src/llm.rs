@@ -28,7 +28,7 @@ use ccagent_llm::agent::Halt;
 use ccagent_llm::flags::Flags;
 use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
-use ccagent_proto::task::{Task, TaskError};
+use ccagent_proto::task::{Task, TaskAbort, TaskError};
 use ccagent_proto::{Millis, TaskId};
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -179,6 +179,12 @@ impl Agents {
     pub fn written(&self, task: &Task) -> u64 {
         let live = self.live(task.id, task.attempt).and_then(|live| live.output);
         live.map_or(task.output_bytes, |output| output.written().bytes)
+    }
+
+    /// How a task's run was told to end; `None` when none is under way.
+    pub fn told_to_end(&self, task: &Task) -> Option<TaskAbort> {
+        let halt = self.live(task.id, task.attempt)?.halt;
+        Some(TaskAbort { graceful: halt.graceful.is_cancelled(), force: halt.force.is_cancelled() })
     }
 
     /// Ends all runs where they are.

@@ -35,6 +35,7 @@ use ccagent_core::effect::{Asked, Start};
 use ccagent_core::recovery::Survivor;
 use ccagent_llm::tether;
 use ccagent_proto::runner::{RunnerInfo, RunnerKind};
+use ccagent_proto::task::{Task, TaskAbort};
 use ccagent_proto::{Error, Kind, Millis, TaskId};
 use ccagent_shim::files as shim_files;
 use ccagent_shim::tree::{self, Process};
@@ -256,6 +257,12 @@ impl Runner {
 
     fn agent(&self, task: TaskId) -> Option<Agent> {
         self.inner.agents().get(&task).cloned()
+    }
+
+    /// How a task's run was told to end. Of one that is over, and of a program, only that it was is known.
+    pub fn told_to_end(&self, task: &Task) -> TaskAbort {
+        let known = TaskAbort { graceful: task.stopped_by.is_some(), force: false };
+        self.inner.inside.told_to_end(task).unwrap_or(known)
     }
 
     /// Lets go of every attempt: the shims go on, the next daemon finds them.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::Millis;
+use crate::definition::{DefinitionSource, Shadowed};
 use crate::id::{SessionId, TaskId};
 use crate::runner::RunnerKind;
 use crate::task::{Receives, Stdin, Task};
@@ -145,8 +146,69 @@ pub struct AgentExplainResult {
     pub env_names: Vec<String>,
     /// The permission mode.
     pub permission_mode: String,
+    /// Who said so: `call`, `definition` or `default`.
+    pub permission_mode_source: Option<String>,
     /// `none`, `worktree` or `remote`.
     pub isolation: String,
     /// Whether it would wait for a slot.
     pub queued: bool,
+    /// What its definition says; this and all below is there for agents with a model.
+    pub definition: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Where the definition is from.
+    pub source: Option<DefinitionSource>,
+    /// Other definitions of its name, which do not count.
+    pub shadowed: Option<Vec<Shadowed>>,
+    /// Its tools.
+    pub tools: Option<ExplainedTools>,
+    /// Its system prompt.
+    pub prompt: Option<ExplainedPrompt>,
+    /// Its model, with its provider; absent where none can be asked, and the reasons say why.
+    pub model: Option<String>,
+    /// Who said so: `env`, `call`, `config`, `definition` or `parent`.
+    pub model_source: Option<String>,
+}
+
+/// The tools that an agent would have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedTools {
+    /// What it may call, in the order in which it is offered.
+    pub pool: Vec<String>,
+    /// What it may not, and what took each away.
+    pub removed: Vec<RemovedTool>,
+    /// Names in its definition's lists that stand for no tool that there is.
+    pub unmatched: Vec<String>,
+}
+
+/// A tool that an agent would not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedTool {
+    /// Its name.
+    pub tool: String,
+    /// The stage that took it away: `globalDeny`, `customDeny`, `asyncAllow`, `executorDeny`, `profile`, `allowedTools`,
+    /// `tools`, `disallowedTools`.
+    pub stage: String,
+}
+
+/// The system prompt that an agent would have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedPrompt {
+    /// All of it.
+    pub text: String,
+    /// The same, layer by layer.
+    pub layers: Vec<PromptLayer>,
+    /// The SHA-256 of the text, in hex digits.
+    pub sha256: String,
+}
+
+/// A layer of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptLayer {
+    /// What it is.
+    pub name: String,
+    /// Its text.
+    pub text: String,
 }

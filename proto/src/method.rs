@@ -230,4 +230,8 @@ edges! { $
         "Sets the size of a task's terminal.";
     TaskEvents "task.events" task::TaskEventsParams => task::TaskEventsResult,
         "Reads a task's events file.";
+    TaskTranscript "task.transcript" task::TaskTranscriptParams => task::TaskTranscriptResult,
+        "Reads what an agent with a model has said and was told.";
+    TaskContext "task.context" task::TaskGetParams => task::TaskContextResult,
+        "Says what a task works with.";
 }

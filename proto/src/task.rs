@@ -5,6 +5,7 @@ mod hold;
 mod list;
 mod output;
 mod stop;
+mod transcript;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub use output::{
     TaskResizeParams, TaskResizeResult, TaskWriteParams, TaskWriteResult,
 };
 pub use stop::{TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult};
+pub use transcript::{TaskAbort, TaskContextResult, TaskTranscriptParams, TaskTranscriptResult};
 pub use wait::{TaskForegroundParams, TaskWaitParams, TaskWaitResult, WaitFor, WaitMode};
 
 /// What a task is.

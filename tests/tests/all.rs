@@ -8,6 +8,7 @@ mod all {
     mod cli;
     mod definition;
     mod event;
+    mod explain;
     mod framing;
     mod hostile;
     mod idempotency;
@@ -32,4 +33,5 @@ mod all {
     mod systemd;
     mod task;
     mod team;
+    mod transcript;
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use ccagent_client::Client;
 use ccagent_proto::Kind;
-use ccagent_proto::method::{TaskGet, TaskPrune, TaskRemove, TaskResume, TaskStop};
+use ccagent_proto::method::{TaskGet, TaskPrune, TaskRemove, TaskResume, TaskStop, TaskTranscript};
 use ccagent_proto::task::{
     TaskGetParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams, TaskStopParams, TaskStopResult,
+    TaskTranscriptParams,
 };
 use futures_util::future::join_all;
 
@@ -19,12 +20,33 @@ use crate::{output, render, value};
 pub(super) struct ShowArgs {
     /// The agent
     id: String,
+    /// Print what its model said and was told instead, one JSON text an entry
+    #[arg(long)]
+    transcript: bool,
 }
 
 pub(super) async fn show(app: &App, args: ShowArgs) -> anyhow::Result<Exit> {
+    if args.transcript {
+        return transcript(&app.connect().await?, args.id).await;
+    }
     let task = app.connect().await?.call::<TaskGet>(TaskGetParams { task_id: args.id }).await?;
     app.out.one(&task, render::task::full)?;
     Ok(Exit::OK)
+}
+
+/// Prints the transcript, page by page.
+async fn transcript(client: &Client, task_id: String) -> anyhow::Result<Exit> {
+    let mut params = TaskTranscriptParams { task_id, ..TaskTranscriptParams::default() };
+    loop {
+        let page = client.call::<TaskTranscript>(params.clone()).await?;
+        for message in page.messages {
+            output::write(&output::json(&message.to_string()))?;
+        }
+        match page.next_cursor {
+            Some(cursor) => params.cursor = Some(cursor),
+            None => return Ok(Exit::OK),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

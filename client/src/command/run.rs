@@ -23,6 +23,19 @@ a file (--model offline:FILE).")]
 pub(super) struct Args {
     #[command(flatten)]
     spawn: spawn::Common,
+    #[command(flatten)]
+    modelled: Modelled,
+    /// Read the prompt from this file; - is stdin
+    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
+    /// The work; - reads it from stdin
+    #[arg(required_unless_present = "prompt_file")]
+    prompt: Option<String>,
+}
+
+/// What an agent with a model can be told.
+#[derive(Debug, clap::Args)]
+pub(super) struct Modelled {
     /// The definition of the agent
     #[arg(long, value_name = "TYPE")]
     agent: Option<String>,
@@ -41,33 +54,32 @@ pub(super) struct Args {
     /// default, acceptEdits, plan, dontAsk or bypassPermissions
     #[arg(long, value_name = "MODE")]
     permission_mode: Option<String>,
-    /// Read the prompt from this file; - is stdin
-    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
-    prompt_file: Option<PathBuf>,
-    /// The work; - reads it from stdin
-    #[arg(required_unless_present = "prompt_file")]
-    prompt: Option<String>,
+}
+
+impl Modelled {
+    /// The params of its spawn: those of any, with what of the environment here leads to a provider.
+    pub(super) fn params(self, given: AgentSpawnParams) -> AgentSpawnParams {
+        let here = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+        let mut env: BTreeMap<String, String> = here.filter(|(_, value)| !value.is_empty()).collect();
+        env.extend(given.env.unwrap_or_default());
+        AgentSpawnParams {
+            subagent_type: self.agent,
+            model: self.model,
+            max_turns: self.max_turns,
+            max_tokens: self.max_tokens,
+            max_usd: self.max_usd,
+            permission_mode: self.permission_mode,
+            env: Some(env).filter(|env| !env.is_empty()),
+            ..given
+        }
+    }
 }
 
 pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     let detach = args.spawn.detach;
     let prompt = prompt(args.prompt_file, args.prompt)?;
-    let given = args.spawn.params(app)?;
-    let here = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    let mut env: BTreeMap<String, String> = here.filter(|(_, value)| !value.is_empty()).collect();
-    env.extend(given.env.unwrap_or_default());
-    let params = AgentSpawnParams {
-        prompt: Some(prompt),
-        subagent_type: args.agent,
-        model: args.model,
-        max_turns: args.max_turns,
-        max_tokens: args.max_tokens,
-        max_usd: args.max_usd,
-        permission_mode: args.permission_mode,
-        env: Some(env).filter(|env| !env.is_empty()),
-        ..given
-    };
-    spawn::run(app, params, detach).await
+    let params = args.modelled.params(args.spawn.params(app)?);
+    spawn::run(app, AgentSpawnParams { prompt: Some(prompt), ..params }, detach).await
 }
 
 fn prompt(file: Option<PathBuf>, text: Option<String>) -> anyhow::Result<String> {

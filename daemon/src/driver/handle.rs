@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ccagent_core::ask::Asked;
 use ccagent_core::input::Run;
+use ccagent_core::task::Launch;
 use ccagent_core::task::resolve::Found;
 use ccagent_core::{Caller, Core, Input, RunnerEvent, bounds};
 use ccagent_proto::ask::Ask;
@@ -268,6 +269,14 @@ impl Handle {
     /// Nothing new starts from now on.
     pub async fn close(&self) {
         self.tell(Input::Closing).await;
+    }
+
+    /// What a task was started with, as it is stored. Who may see that is the caller's business.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub async fn launch(&self, id: TaskId) -> Result<Option<Launch>, Error> {
+        self.archive.launch(id).await
     }
 
     /// Begins a subscription to events.

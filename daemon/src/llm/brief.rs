@@ -47,6 +47,21 @@ pub struct Worked {
     pub prompt: Prompt,
     /// Who said which model it is.
     pub model_source: model::Source,
+    /// Why no model can be asked, where that is so.
+    pub missing: Option<Error>,
+    /// Who said what it may do unasked.
+    pub mode_source: ModeSource,
+}
+
+/// Who said what an agent may do unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeSource {
+    /// The call.
+    Call,
+    /// The definition.
+    Definition,
+    /// Nobody.
+    Default,
 }
 
 /// The environment of a caller, above what of the daemon's own leads to a provider.
@@ -61,8 +76,17 @@ pub fn environment(given: BTreeMap<String, String>) -> BTreeMap<String, String> 
 /// Works out what a spawn's agent is. Reads files, so it may block.
 ///
 /// # Errors
-/// `agentTypeNotFound`, `zeroTools`, `featureOff`, `authentication` where there is no model, `invalidParams`.
+/// As `explained`; `authentication` where no model can be asked.
 pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<Worked, Error> {
+    let worked = explained(params, caller, known)?;
+    worked.missing.clone().map_or(Ok(worked), Err)
+}
+
+/// The same, for who only wants to know: that no model can be asked hides nothing else.
+///
+/// # Errors
+/// `agentTypeNotFound`, `zeroTools`, `featureOff`, `invalidParams`.
+pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<Worked, Error> {
     let profile = profile(params.profile.as_deref())?;
     let flags = known.flags;
     let (cwd, user) = (caller.directory(params.cwd.as_deref()), caller.user());
@@ -73,7 +97,8 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<W
     let routed = route::of(&asked(params, profile, flags, &entry.definition)).map_err(no_fork)?;
     let background = routed.route.is_asynchronous();
     let pool = tools(&entry, &routed, profile)?;
-    let (model, model_source) = model(params, &entry.definition, caller, &known.table)?;
+    let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);
+    let (permission_mode, mode_source) = mode(params, &entry)?;
     let prompt = text(
         params,
         &entry.definition,
@@ -84,7 +109,7 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<W
     let brief = Brief {
         definition: entry.definition.name.clone(),
         model,
-        permission_mode: mode(params, &entry)?,
+        permission_mode,
         background,
         system: prompt.parts(),
         tools: pool.tools.clone(),
@@ -94,7 +119,7 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<W
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
     };
-    Ok(Worked { brief, entry, routed, pool, prompt, model_source })
+    Ok(Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source })
 }
 
 impl Caller {
@@ -184,13 +209,13 @@ fn tools(entry: &Entry, routed: &Routed, profile: Profile) -> Result<Pool, Error
     pool.map_err(|none| Error::new(Kind::ZeroTools, none.to_string()).with("agentType", none.agent))
 }
 
-/// The model, with its provider's name before it where one is asked over a network.
+/// The model, with its provider's name before it where one is asked over a network; and why none can be asked.
 fn model(
     params: &AgentSpawnParams,
     definition: &Definition,
     caller: &Caller,
     table: &Table,
-) -> Result<(String, model::Source), Error> {
+) -> (String, model::Source, Option<Error>) {
     let choice = Said {
         env: caller.env.get(model::ENV).map(String::as_str),
         call: params.model.as_deref(),
@@ -198,27 +223,32 @@ fn model(
         parent: model::INHERIT,
     }
     .choose();
-    let route = table
-        .route(Some(&choice.model), None, &caller.env)
-        .map_err(|error| Error::new(Kind::Authentication, error.to_string()).with("path", "model"))?;
-    if params.max_usd.is_some() && route.price.is_none() && matches!(route.way, Way::Http { .. }) {
+    let route = match table.route(Some(&choice.model), None, &caller.env) {
+        Ok(route) => route,
+        Err(error) => {
+            let missing = Error::new(Kind::Authentication, error.to_string()).with("path", "model");
+            return (choice.model, choice.source, Some(missing));
+        }
+    };
+    let unpriced = params.max_usd.is_some() && route.price.is_none() && matches!(route.way, Way::Http { .. });
+    let missing = unpriced.then(|| {
         let why = format!(
             "the price of {} is not known, so maxUsd can't be held: name it in the config \
              ([provider.{}.prices]), or leave maxUsd out",
             route.model, route.provider
         );
-        return Err(Error::new(Kind::InvalidParams, why).with("path", "maxUsd"));
-    }
+        Error::new(Kind::InvalidParams, why).with("path", "maxUsd")
+    });
     let name = match route.way {
         Way::Http { .. } => format!("{}/{}", route.provider, route.model),
         Way::Offline { .. } => choice.model,
     };
-    Ok((name, choice.source))
+    (name, choice.source, missing)
 }
 
 /// The permission mode: the call's, else the definition's. A definition that came with a repository can't ask for less
 /// than a person would have to allow.
-fn mode(params: &AgentSpawnParams, entry: &Entry) -> Result<String, Error> {
+fn mode(params: &AgentSpawnParams, entry: &Entry) -> Result<(String, ModeSource), Error> {
     let called: Option<Mode> = params
         .permission_mode
         .as_deref()
@@ -229,7 +259,12 @@ fn mode(params: &AgentSpawnParams, entry: &Entry) -> Result<String, Error> {
         (Source::Project, Mode::AcceptEdits | Mode::BypassPermissions) => Mode::Default,
         (_, mode) => mode,
     });
-    Ok(word(&called.or(own).unwrap_or_default()).unwrap_or_else(|| "default".to_owned()))
+    let (mode, source) = match (called, own) {
+        (Some(mode), _) => (mode, ModeSource::Call),
+        (None, Some(mode)) => (mode, ModeSource::Definition),
+        (None, None) => (Mode::default(), ModeSource::Default),
+    };
+    Ok((word(&mode).unwrap_or_else(|| "default".to_owned()), source))
 }
 
 /// Where an agent works, as its prompt says it.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams};
 use ccagent_proto::ask::AskSubscribe;
 use ccagent_proto::event::EventSubscribe;
 use ccagent_proto::mailbox::MailboxSubscribe;
@@ -14,7 +13,7 @@ use jsonrpsee::server::RegisterMethodError;
 use super::connection::Origin;
 use super::context::Context;
 use super::registry::{Api, Gate, Registry};
-use super::{ask, daemon, definition, events, mail, session, spawn, stop, task};
+use super::{ask, daemon, definition, events, explain, mail, session, spawn, stop, task, transcript};
 
 /// All methods of the daemon.
 ///
@@ -50,7 +49,7 @@ fn core_methods(registry: &mut Registry<Context>) {
     page!(AskList, SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList);
     work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
-    registry.read::<wire::AgentExplain, _, _>(explain);
+    registry.page::<wire::AgentExplain, _, _>(explain::explain);
     registry.page::<wire::DefinitionList, _, _>(definition::list);
     registry.page::<wire::DefinitionGet, _, _>(definition::get);
     registry.read::<wire::DefinitionValidate, _, _>(definition::validate);
@@ -71,6 +70,8 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::TaskWait, _, _>(task::wait);
     registry.take::<wire::TaskOutput, _, _>(task::output);
     registry.page::<wire::TaskEvents, _, _>(task::events);
+    registry.page::<wire::TaskTranscript, _, _>(transcript::transcript);
+    registry.page::<wire::TaskContext, _, _>(transcript::context);
     // Mostly it waits for the program to read. Its bytes are kept meanwhile, as many as a connection's calls may hold.
     registry.read::<wire::TaskWrite, _, _>(task::write);
     // The size is with the attempt at once; only that the program has it is waited for.
@@ -103,13 +104,4 @@ async fn plain<M: Call>(
     params: M::Params,
 ) -> Result<M::Result, Error> {
     context.call::<M>(&origin.connection.caller(), params).await
-}
-
-/// Says what a spawn would do, for which the caller's environment counts.
-async fn explain(
-    context: Arc<Context>,
-    origin: Origin,
-    params: AgentSpawnParams,
-) -> Result<AgentExplainResult, Error> {
-    context.call::<wire::AgentExplain>(&origin.connection.creator(), params).await
 }

@@ -52,22 +52,14 @@ async fn brief(context: &Context, caller: &mut Caller, params: &AgentSpawnParams
     bounds::spawn(params)?;
     let inside = params.command.is_none() && params.resume_agent_id.is_none() && params.prompt.is_some();
     if inside {
-        caller.brief = Some(Arc::new(work_out(context, caller, params).await?.brief));
+        let mut given = (*caller.base).clone();
+        given.extend(context.vault.get(caller.vault.as_slice()));
+        let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
+        let (params, known) = (params.clone(), context.runner.known());
+        let worked = Context::blocking(move || brief::of(&params, &by, &known)).await?;
+        caller.brief = Some(Arc::new(worked.brief));
     }
     Ok(())
-}
-
-/// What an agent is that this caller spawns by these params.
-pub(crate) async fn work_out(
-    context: &Context,
-    caller: &Caller,
-    params: &AgentSpawnParams,
-) -> Result<brief::Worked, Error> {
-    let mut given = (*caller.base).clone();
-    given.extend(context.vault.get(caller.vault.as_slice()));
-    let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
-    let (params, known) = (params.clone(), context.runner.known());
-    Context::blocking(move || brief::of(&params, &by, &known)).await
 }
 
 /// Runs an ended task again.

@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use super::connection::Origin;
 use super::context::Context;
-use super::events_file;
 use super::known::Known;
 use super::output::{self, From, Piece, Wanted};
+use super::rows;
 use super::wait::{Look, Patience, Waited, until};
 use crate::hub::{Key, Watch};
 
@@ -243,7 +243,9 @@ pub(crate) async fn events(
     params: TaskEventsParams,
 ) -> Result<TaskEventsResult, Error> {
     let task = get(&context, &origin.connection.caller(), &params.task_id).await?;
-    Context::blocking(move || events_file::read(&events_file::path_of(&task), &params)).await
+    let path = rows::beside(&task, "events.jsonl");
+    let page = Context::blocking(move || rows::read(&path, params.cursor.as_deref(), params.limit)).await?;
+    Ok(TaskEventsResult { events: page.rows, next_cursor: page.next })
 }
 
 /// Writes to a task's standard input, and waits until the program has all of it, or as long as the caller says.
@@ -319,6 +321,6 @@ fn ended(id: &str) -> Error {
     Error::new(Kind::AlreadyTerminal, format!("task {id} has ended")).with("taskId", id)
 }
 
-async fn get(context: &Context, caller: &Caller, task_id: &str) -> Result<Task, Error> {
+pub(super) async fn get(context: &Context, caller: &Caller, task_id: &str) -> Result<Task, Error> {
     context.call::<TaskGet>(caller, TaskGetParams { task_id: task_id.to_owned() }).await
 }

@@ -19,7 +19,7 @@ fn names(found: &Value) -> Vec<&str> {
     found["definitions"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-/// AD-01 … AD-06, AD-15, AD-21: the built-ins of the usual profile are listed, in pages and the same each time, and given
+/// AD-01, AD-02, AD-03, AD-04, AD-05, AD-06, AD-15, AD-21: the built-ins of the usual profile are listed, in pages and the same each time, and given
 /// one by one.
 #[tokio::test]
 async fn the_built_ins_are_listed_and_given() {
@@ -47,7 +47,7 @@ async fn the_built_ins_are_listed_and_given() {
     daemon.end().await;
 }
 
-/// AD-07 … AD-13, AD-19: other profiles have other built-ins, with all their fields; a profile that there is not is
+/// AD-07, AD-08, AD-09, AD-10, AD-11, AD-12, AD-13, AD-19: other profiles have other built-ins, with all their fields; a profile that there is not is
 /// refused with those that there are.
 #[tokio::test]
 async fn a_profile_has_its_own_built_ins() {

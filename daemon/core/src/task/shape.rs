@@ -9,22 +9,27 @@ use super::unbuilt;
 /// The permission modes of the contract.
 const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "bubble"];
 
-/// The program and its arguments; none for an agent inside the daemon, which needs a prompt.
-pub(super) fn command_of(params: &AgentSpawnParams) -> Result<Vec<String>, Error> {
-    let bad = |why: &str| Error::new(Kind::InvalidParams, why).with("path", "command");
-    let Some(argv) = params.command.clone() else {
-        return match params.prompt.as_deref().map(str::trim) {
-            Some(text) if !text.is_empty() => Ok(Vec::new()),
-            Some(_) => Err(Error::new(Kind::InvalidParams, "the prompt says nothing").with("path", "prompt")),
-            None => Err(bad(
-                "give command, a program and its arguments, or prompt, the work for an agent with a model",
-            )),
-        };
-    };
-    if argv.first().is_none_or(String::is_empty) {
-        return Err(bad("command needs a program as its first entry"));
+/// Refuses a spawn that brings no work: neither a program nor a prompt.
+pub(super) fn has_work(params: &AgentSpawnParams) -> Result<(), Error> {
+    let bad = |path: &str, why: &str| Err(Error::new(Kind::InvalidParams, why).with("path", path));
+    match (&params.command, params.prompt.as_deref().map(str::trim)) {
+        (None, Some("")) => bad("prompt", "the prompt says nothing"),
+        (Some(_), _) | (None, Some(_)) => Ok(()),
+        (None, None) => bad(
+            "command",
+            "give command, a program and its arguments, or prompt, the work for an agent with a model",
+        ),
     }
-    Ok(argv)
+}
+
+/// The program and its arguments; none for an agent inside the daemon.
+pub(super) fn command_of(params: &AgentSpawnParams) -> Result<Vec<String>, Error> {
+    let argv = params.command.clone();
+    if argv.as_ref().is_some_and(|argv| argv.first().is_none_or(String::is_empty)) {
+        let why = "command needs a program as its first entry";
+        return Err(Error::new(Kind::InvalidParams, why).with("path", "command"));
+    }
+    Ok(argv.unwrap_or_default())
 }
 
 /// A permission mode is one of the contract's.

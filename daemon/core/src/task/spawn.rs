@@ -48,6 +48,7 @@ impl Core {
         if let Some(id) = params.resume_agent_id {
             return self.resume_by_spawn(cx, caller, id, params);
         }
+        shape::has_work(&params)?;
         let plan = self.plan(caller, &params)?;
         if plan.argv.is_empty() && caller.brief.is_none() {
             return Err(super::unbuilt("prompt"));
@@ -102,6 +103,8 @@ impl Core {
         AgentSpawnResult { status, task_id: row.id, task, text: None, hint: Some(HINT.to_owned()) }
     }
 
+    /// What a spawn would do, as far as the core decides it. What the work says decides nothing of that, so it may be
+    /// left out.
     pub(crate) fn agent_explain(
         &self,
         caller: &Caller,
@@ -117,8 +120,16 @@ impl Core {
             cwd: plan.cwd,
             env_names: plan.env_names,
             permission_mode: params.permission_mode.clone().unwrap_or_else(|| "default".to_owned()),
+            permission_mode_source: None,
             isolation: "none".to_owned(),
             queued,
+            definition: None,
+            source: None,
+            shadowed: None,
+            tools: None,
+            prompt: None,
+            model: None,
+            model_source: None,
         })
     }
 

@@ -11,6 +11,7 @@ const PASSING: &[&str] = &[
     "message.send message",
     "notification.parse xml",
     "task.events cursor",
+    "task.transcript cursor",
     "task.resize taskId",
     "task.write base64",
     "task.write taskId",

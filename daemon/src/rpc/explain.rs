@@ -1,0 +1,90 @@
+//! Saying what a spawn would do, and why, without doing it: what the core decides, and for an agent with a model what is
+//! worked out of definitions and environment at a spawn.
+
+use std::sync::Arc;
+
+use ccagent_core::{Caller, bounds};
+use ccagent_proto::Error;
+use ccagent_proto::agent::{
+    AgentExplainResult, AgentSpawnParams, ExplainedPrompt, ExplainedTools, PromptLayer, RemovedTool,
+};
+use ccagent_proto::method::AgentExplain;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::connection::Origin;
+use super::context::Context;
+use super::definition;
+use crate::llm::brief::{self, ModeSource, Worked};
+
+/// Says what a spawn would do.
+pub(crate) async fn explain(
+    context: Arc<Context>,
+    origin: Origin,
+    params: AgentSpawnParams,
+) -> Result<AgentExplainResult, Error> {
+    let caller = origin.connection.creator();
+    let worked = match params.command {
+        Some(_) => None,
+        None => Some(worked(&context, &caller, &params).await?),
+    };
+    let answer = context.call::<AgentExplain>(&caller, params).await?;
+    worked.map_or(Ok(answer.clone()), |worked| of_model(answer, worked))
+}
+
+async fn worked(context: &Context, caller: &Caller, params: &AgentSpawnParams) -> Result<Worked, Error> {
+    bounds::spawn(params)?;
+    let mut given = (*caller.base).clone();
+    given.extend(params.env.clone().unwrap_or_default());
+    let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
+    let (params, known) = (params.clone(), context.runner.known());
+    Context::blocking(move || brief::explained(&params, &by, &known)).await
+}
+
+/// The answer about an agent with a model.
+fn of_model(answer: AgentExplainResult, worked: Worked) -> Result<AgentExplainResult, Error> {
+    let Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source } = worked;
+    let mut reasons = routed.reasons;
+    reasons.extend(missing.as_ref().map(|error| format!("it could not run: {}", error.message)));
+    let removed = pool.removed.into_iter();
+    let text = prompt.text();
+    let layers = prompt.layers.into_iter();
+    Ok(AgentExplainResult {
+        route: word(&routed.route),
+        reasons,
+        permission_mode: brief.permission_mode,
+        permission_mode_source: Some(said(mode_source).to_owned()),
+        definition: Some(definition::shown(&entry.definition)?),
+        source: Some(definition::source(entry.source)),
+        shadowed: Some(definition::shadowed(&entry)),
+        tools: Some(ExplainedTools {
+            pool: pool.tools,
+            removed: removed.map(|one| RemovedTool { tool: one.tool, stage: word(&one.stage) }).collect(),
+            unmatched: pool.unmatched,
+        }),
+        prompt: Some(ExplainedPrompt {
+            sha256: format!("{:x}", Sha256::digest(&text)),
+            text,
+            layers: layers
+                .map(|layer| PromptLayer { name: layer.name.to_owned(), text: layer.text })
+                .collect(),
+        }),
+        model: missing.is_none().then_some(brief.model),
+        model_source: Some(word(&model_source)),
+        ..answer
+    })
+}
+
+const fn said(source: ModeSource) -> &'static str {
+    match source {
+        ModeSource::Call => "call",
+        ModeSource::Definition => "definition",
+        ModeSource::Default => "default",
+    }
+}
+
+/// How a value is spelt on the wire.
+fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
