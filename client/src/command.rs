@@ -1,6 +1,7 @@
 //! The commands: one file a noun, each with its arguments and what it does.
 
 mod agent;
+pub(crate) mod ask;
 mod attach;
 mod completions;
 mod config;
@@ -91,6 +92,9 @@ enum Command {
     /// Read and acknowledge notifications of agents that ended
     #[command(subcommand)]
     Notify(notify::Command),
+    /// See what agents wait for an answer to, and answer
+    #[command(subcommand)]
+    Ask(ask::Command),
     /// Make, join and delete teams
     #[command(subcommand)]
     Team(team::Command),
@@ -180,6 +184,7 @@ async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
         Command::Unpause(args) => pause::unpause(app, args).await,
         Command::Mail(command) => mail::run(app, command).await,
         Command::Notify(command) => notify::run(app, command).await,
+        Command::Ask(command) => ask::run(app, command).await,
         Command::Team(command) => team::run(app, command).await,
         Command::Session(command) => session::run(app, command).await,
         Command::Agents(command) => definition::run(app, command).await,

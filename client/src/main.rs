@@ -3,6 +3,7 @@
 //! Data goes to stdout and nothing else does; everything for the eye goes to stderr.
 
 mod app;
+mod asker;
 mod command;
 mod exit;
 mod follow;

@@ -2,6 +2,7 @@
 //! move the cursor or change the title of the terminal that shows it; and of characters that don't show, so that a name
 //! can't look like another one.
 
+pub(crate) mod ask;
 pub(crate) mod definition;
 pub(crate) mod event;
 pub(crate) mod explain;

@@ -16,7 +16,7 @@ use crate::exit::{Exit, Stop};
 #[command(after_help = "\
 In the foreground what the agent says and does comes out here. Ctrl-C lets it finish the call that is under way; the \
 second one ends it at once. The exit code is 0 when it completed, 1 when it failed or was stopped, 5 when there is no \
-model to ask, 7 when a limit ended it, 124 when --timeout did.
+model to ask or it needed a permission and there is no terminal to ask at, 7 when a limit ended it, 124 when --timeout did.
 
 The offline model (--model offline) asks nobody: it plays a script, from a fenced block `offline` in the prompt or from \
 a file (--model offline:FILE).")]

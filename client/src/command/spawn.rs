@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -19,6 +20,7 @@ use ccagent_proto::{Kind, TaskId};
 
 use super::session;
 use crate::app::{App, Start};
+use crate::asker::Asker;
 use crate::exit::{self, Exit, Stop};
 use crate::follow::From;
 use crate::interactive::{self, DETACH_KEY, Ending, Stake, Wiring};
@@ -100,6 +102,7 @@ impl Common {
 
 /// Spawns it, and follows it to its end, unless it is left to itself.
 pub(super) async fn run(app: &App, mut params: AgentSpawnParams, detach: bool) -> anyhow::Result<Exit> {
+    let asks = params.command.is_none();
     let (stdin, pty) = (params.stdin.is_some(), params.stdin == Some(Stdin::Pty));
     let line = app.connect_lasting(Start::WhereNone).await?;
     params.session_id = session::find(&line.life().await.client, params.session_id).await?;
@@ -121,12 +124,22 @@ pub(super) async fn run(app: &App, mut params: AgentSpawnParams, detach: bool) -
         stake: Stake::Owner,
     };
     let end = tokio::spawn(end_of(line.clone(), task.id));
+    let (asker, unasked) = Asker::new(line.clone(), task.id);
+    // Programs ask nothing, and stdin is theirs.
+    let asking = asks.then(|| tokio::spawn(asker.run()));
     let ending = interactive::run(app, &line, wiring).await;
+    if let Some(asking) = asking {
+        asking.abort();
+    }
     if ending.as_ref().is_err_and(interactive::is_gone) {
         app.note(&format!("the agent goes on; see it again with: ccagentctl attach {}", task.id));
     }
     match ending? {
-        Ending::Done(signal) => Ok(outcome(app, &end.await??, signal)),
+        Ending::Done(signal) => {
+            let exit = outcome(app, &end.await??, signal);
+            let unasked = exit == Exit::OK && unasked.load(Ordering::Relaxed);
+            Ok(if unasked { Exit::NEEDS_INPUT } else { exit })
+        }
         other => leave(app, &line, &task, other).await,
     }
 }

@@ -1,0 +1,244 @@
+//! What an agent asks while it runs in the foreground: put to the person at this terminal, or denied where there is none.
+//!
+//! Anybody else may answer meanwhile; the question here is then over.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ccagent_client::{Error, Lasting};
+use ccagent_proto::ask::{
+    Ask, AskBehavior, AskRespondParams, AskScope, AskState, AskSubscribe, AskSubscribeParams,
+};
+use ccagent_proto::method::AskRespond;
+use ccagent_proto::{AskId, Kind, TaskId};
+use tokio::sync::mpsc;
+
+use crate::command::ask::answer;
+use crate::{render, screen};
+
+/// What the model reads where nobody can be asked.
+const NOBODY: &str = "nobody can be asked here, for the run has no terminal";
+
+/// Answers for one run.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    line: Arc<Lasting>,
+    task: TaskId,
+    /// Whether something was denied because nobody could be asked.
+    unasked: Arc<AtomicBool>,
+    keys: Keys,
+    current: Option<Ask>,
+    waiting: VecDeque<Ask>,
+}
+
+/// Where answers are typed.
+#[derive(Debug)]
+enum Keys {
+    /// There is no terminal.
+    Nowhere,
+    /// At this terminal, whose input nobody reads before there is a question.
+    Unread,
+    /// Line by line.
+    Lines(mpsc::Receiver<String>),
+}
+
+/// What is typed, as an answer.
+fn read(text: &str, ask: &Ask) -> Option<AskRespondParams> {
+    let (key, words) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+    let allow = |scope| AskRespondParams { scope: Some(scope), ..answer(ask.id, AskBehavior::Allow) };
+    let message = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
+    match key {
+        "y" | "Y" | "yes" => Some(allow(AskScope::Once)),
+        "s" | "S" if !ask.rules.is_empty() => Some(allow(AskScope::Session)),
+        "a" | "A" if !ask.rules.is_empty() => Some(allow(AskScope::Always)),
+        "n" | "N" | "no" => Some(AskRespondParams { message, ..answer(ask.id, AskBehavior::Deny) }),
+        _ => None,
+    }
+}
+
+impl Asker {
+    /// One for a run; whether it had to deny something unasked is said by the flag.
+    pub(crate) fn new(line: Arc<Lasting>, task: TaskId) -> (Self, Arc<AtomicBool>) {
+        let unasked = Arc::new(AtomicBool::new(false));
+        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let asker = Self {
+            line,
+            task,
+            unasked: unasked.clone(),
+            keys: if terminal { Keys::Unread } else { Keys::Nowhere },
+            current: None,
+            waiting: VecDeque::new(),
+        };
+        (asker, unasked)
+    }
+
+    /// Answers until the connection is gone for good.
+    pub(crate) async fn run(mut self) {
+        while let Err(error) = self.follow().await {
+            if !matches!(error, Error::Closed) {
+                screen::line(format_args!("what the agent asks is not seen here: {error}"));
+                return;
+            }
+        }
+    }
+
+    /// Follows the asks over one subscription; `Closed` where another one may go on.
+    async fn follow(&mut self) -> Result<(), Error> {
+        let params = AskSubscribeParams { task_id: Some(self.task), session_id: None };
+        let (life, mut asks) = self.line.subscribe::<AskSubscribe>(|_| params.clone()).await?;
+        // A new daemon withdrew what the last one asked.
+        (self.current, self.waiting) = (None, VecDeque::new());
+        let mut heard = false;
+        loop {
+            tokio::select! {
+                item = asks.next() => match item {
+                    Some(ask) => {
+                        heard = true;
+                        self.take(ask?).await?;
+                    }
+                    // What was too slow begins again; what is refused each time does not.
+                    None if heard || !life.client.is_connected() => return Err(Error::Closed),
+                    None => return Ok(()),
+                },
+                text = self.keys.next(), if self.current.is_some() => self.typed(text).await?,
+            }
+            self.put();
+        }
+    }
+
+    async fn take(&mut self, ask: Ask) -> Result<(), Error> {
+        if ask.state != AskState::Pending {
+            self.waiting.retain(|waiting| waiting.id != ask.id);
+            if self.current.take_if(|current| current.id == ask.id).is_some() {
+                screen::line(render::ask::closed(&ask));
+            }
+        } else if matches!(self.keys, Keys::Nowhere) {
+            self.deny(&ask).await?;
+        } else if !self.knows(ask.id) {
+            self.waiting.push_back(ask);
+        }
+        Ok(())
+    }
+
+    fn knows(&self, id: AskId) -> bool {
+        self.current.iter().chain(&self.waiting).any(|ask| ask.id == id)
+    }
+
+    async fn deny(&self, ask: &Ask) -> Result<(), Error> {
+        let message = Some(NOBODY.to_owned());
+        if self.respond(AskRespondParams { message, ..answer(ask.id, AskBehavior::Deny) }).await? {
+            self.unasked.store(true, Ordering::Relaxed);
+            screen::line(format_args!(
+                "{}, for nobody can be asked here. Allow it by a rule or --permission-mode, or run it with -d and answer \
+                 with: ccagentctl ask",
+                render::ask::denied(ask)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Shows the next question.
+    fn put(&mut self) {
+        if self.current.is_none() {
+            self.current = self.waiting.pop_front();
+            if let Some(ask) = &self.current {
+                screen::line(render::ask::question(ask));
+                prompt();
+            }
+        }
+    }
+
+    async fn typed(&mut self, text: Option<String>) -> Result<(), Error> {
+        let Some(ask) = &self.current else { return Ok(()) };
+        // The end of input says no.
+        let text = text.unwrap_or_else(|| "n".to_owned());
+        match read(&text, ask) {
+            Some(params) => {
+                self.respond(params).await?;
+                self.current = None;
+            }
+            None => prompt(),
+        }
+        Ok(())
+    }
+
+    /// Whether an answer counts. One that does not is said, and no reason to end.
+    async fn respond(&self, params: AskRespondParams) -> Result<bool, Error> {
+        match self.line.call::<AskRespond>(params).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == Some(Kind::AskAnswered) => Ok(false),
+            Err(Error::Rpc(error)) => {
+                screen::line(render::line(&Error::Rpc(error).to_string()));
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn prompt() {
+    let mut screen = anstream::stderr();
+    // Where it can't be written, nobody reads it.
+    write!(screen, "> ").and_then(|()| screen.flush()).ok();
+}
+
+impl Keys {
+    /// The next line that is typed; `None` after the last.
+    async fn next(&mut self) -> Option<String> {
+        if matches!(self, Self::Unread) {
+            *self = Self::Lines(lines());
+        }
+        match self {
+            Self::Lines(lines) => lines.recv().await,
+            Self::Nowhere | Self::Unread => std::future::pending().await,
+        }
+    }
+}
+
+/// Lines of stdin, read by a thread of their own: nothing that waits for one is kept from its end.
+fn lines() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in io::stdin().lines() {
+            let Ok(line) = line else { return };
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(rules: &[&str]) -> Ask {
+        serde_json::from_value(serde_json::json!({
+            "id": "ask_7", "kind": "permission", "taskId": "agent_00000000-0000-0000-0000-000000000007", "attempt": 1,
+            "sessionId": "main", "summary": "", "cwd": "/", "rules": rules, "state": "pending", "createdAt": 0
+        }))
+        .unwrap()
+    }
+
+    /// cli.md, `ask`: each key says how far; words behind a no go to the agent; anything else is no answer, least of all yes.
+    #[test]
+    fn keys_answer() {
+        let (known, opaque) = (ask(&["Bash(make)"]), ask(&[]));
+        let scope = |text, ask: &Ask| read(text, ask).and_then(|params| params.scope);
+        assert_eq!(scope("y", &known), Some(AskScope::Once));
+        assert_eq!(scope(" s\n", &known), Some(AskScope::Session));
+        assert_eq!(scope("a", &known), Some(AskScope::Always));
+        assert_eq!((read("s", &opaque), read("a", &opaque)), (None, None));
+        let denied = read("n use the other file", &known).unwrap();
+        assert_eq!(
+            (denied.behavior, denied.message.as_deref()),
+            (AskBehavior::Deny, Some("use the other file"))
+        );
+        for other in ["", "yy", "allow", "x", "1"] {
+            assert_eq!(read(other, &known), None, "{other:?}");
+        }
+    }
+}
