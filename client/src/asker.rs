@@ -16,7 +16,10 @@ use ccagent_proto::{AskId, Kind, TaskId};
 use tokio::sync::mpsc;
 
 use crate::command::ask::answer;
-use crate::{render, screen};
+use crate::{render, screen, terminal};
+
+/// Lines that are kept until they are read.
+const TYPED_MOST: usize = 64;
 
 /// What the model reads where nobody can be asked.
 const NOBODY: &str = "nobody can be asked here, for the run has no terminal";
@@ -36,7 +39,7 @@ pub(crate) struct Asker {
 /// Where answers are typed.
 #[derive(Debug)]
 enum Keys {
-    /// There is no terminal.
+    /// There is no terminal, or its input has ended.
     Nowhere,
     /// At this terminal, whose input nobody reads before there is a question.
     Unread,
@@ -102,7 +105,7 @@ impl Asker {
                     None if heard || !life.client.is_connected() => return Err(Error::Closed),
                     None => return Ok(()),
                 },
-                text = self.keys.next(), if self.current.is_some() => self.typed(text).await?,
+                text = self.keys.next() => self.typed(text).await?,
             }
             self.put();
         }
@@ -139,11 +142,12 @@ impl Asker {
         Ok(())
     }
 
-    /// Shows the next question.
+    /// Shows the next question. What was typed before it answers something else.
     fn put(&mut self) {
         if self.current.is_none() {
             self.current = self.waiting.pop_front();
             if let Some(ask) = &self.current {
+                self.keys.forget();
                 screen::line(render::ask::question(ask));
                 prompt();
             }
@@ -151,9 +155,14 @@ impl Asker {
     }
 
     async fn typed(&mut self, text: Option<String>) -> Result<(), Error> {
+        let Some(text) = text else {
+            self.keys = Keys::Nowhere;
+            for ask in self.current.take().into_iter().chain(std::mem::take(&mut self.waiting)) {
+                self.deny(&ask).await?;
+            }
+            return Ok(());
+        };
         let Some(ask) = &self.current else { return Ok(()) };
-        // The end of input says no.
-        let text = text.unwrap_or_else(|| "n".to_owned());
         match read(&text, ask) {
             Some(params) => {
                 self.respond(params).await?;
@@ -185,21 +194,28 @@ fn prompt() {
 }
 
 impl Keys {
+    /// Drops what was typed until now, and listens from now on.
+    fn forget(&mut self) {
+        match self {
+            Self::Nowhere => {}
+            Self::Unread => {
+                terminal::forget_typed();
+                *self = Self::Lines(lines());
+            }
+            Self::Lines(lines) => while lines.try_recv().is_ok() {},
+        }
+    }
+
     /// The next line that is typed; `None` after the last.
     async fn next(&mut self) -> Option<String> {
-        if matches!(self, Self::Unread) {
-            *self = Self::Lines(lines());
-        }
-        match self {
-            Self::Lines(lines) => lines.recv().await,
-            Self::Nowhere | Self::Unread => std::future::pending().await,
-        }
+        let Self::Lines(lines) = self else { return std::future::pending().await };
+        lines.recv().await
     }
 }
 
 /// Lines of stdin, read by a thread of their own: nothing that waits for one is kept from its end.
 fn lines() -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel(1);
+    let (sender, receiver) = mpsc::channel(TYPED_MOST);
     std::thread::spawn(move || {
         for line in io::stdin().lines() {
             let Ok(line) = line else { return };

@@ -10,6 +10,12 @@ pub(crate) fn size() -> Option<(u16, u16)> {
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
+/// Drops what was typed and that nobody has read yet.
+pub(crate) fn forget_typed() {
+    // What is no terminal has nothing of the kind.
+    rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
+}
+
 /// How stdin takes keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {

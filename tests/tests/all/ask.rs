@@ -1,6 +1,8 @@
 //! Asks, from end to end: a tool call that nobody allowed waits until somebody answers, whoever it is.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 
 use ccagent_proto::Kind;
 use ccagent_tests::conn::{merge, next};
@@ -251,7 +253,7 @@ fn a_run_without_a_terminal_denies() {
     assert!(!daemon.home.join("new.txt").exists());
 }
 
-/// PM-05, cli.md, `run`: at a terminal the person is asked, reads what is asked, and answers by a key.
+/// PM-05, I11, cli.md, `run`: at a terminal the person is asked, reads what is asked, and answers by a key.
 #[test]
 fn a_run_at_a_terminal_asks_there() {
     if !ccagent_tests::skip::has("script") {
@@ -260,17 +262,36 @@ fn a_run_at_a_terminal_asks_there() {
     let daemon = Daemon::start();
     let prompt = format!("```offline\n{}\n```", writes(&["one.txt", "two.txt"]));
     fs::write(daemon.home.join("prompt"), prompt).unwrap();
-    fs::write(daemon.home.join("keys"), "what\ny\nn not that one\n").unwrap();
     let ctl = daemon.home.ctl(&["run", "--model", "offline", "--prompt-file", "prompt"]);
     let words: Vec<&str> =
         std::iter::once(ctl.get_program()).chain(ctl.get_args()).map(|word| word.to_str().unwrap()).collect();
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", "exec script -qec \"$0\" /dev/null < keys", &words.join(" ")]);
+    let mut command = Command::new("script");
+    command.args(["-qec", &words.join(" "), "/dev/null"]).current_dir(daemon.home.path());
     command.envs(ctl.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ended = run(command.current_dir(daemon.home.path()).env("HOME", daemon.home.path()));
-    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
-    for shown in ["asks for Write(", "| content: x", "y once", "s for this session", "denied: not that one"] {
-        assert!(ended.out.contains(shown), "{shown}: {}", ended.out);
+    command.env("HOME", daemon.home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut until = |text: &str| {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let mut byte = [0];
+            screen
+                .read_exact(&mut byte)
+                .unwrap_or_else(|_| panic!("{text}: {}", String::from_utf8_lossy(&seen)));
+            seen.push(byte[0]);
+        }
+        String::from_utf8(seen).unwrap()
+    };
+    let first = until("the agent\r\n> ");
+    for shown in ["asks for Write(", "| content: x", "y once", "s for this session"] {
+        assert!(first.contains(shown), "{shown}: {first}");
     }
+    keys.write_all(b"what\n").unwrap();
+    until("\n> ");
+    keys.write_all(b"y\n").unwrap();
+    until("the agent\r\n> ");
+    keys.write_all(b"n not that one\n").unwrap();
+    until("denied: not that one");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(daemon.home.join("one.txt").exists() && !daemon.home.join("two.txt").exists());
 }
