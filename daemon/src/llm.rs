@@ -9,6 +9,8 @@
 
 pub mod brief;
 mod desk;
+mod ending;
+mod errands;
 mod judge;
 mod output;
 mod permit;

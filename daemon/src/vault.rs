@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use ccagent_core::Who;
+use ccagent_core::idempotency::disguise;
+use ccagent_core::{Caller, Who, bounds};
 use ccagent_proto::{Error, Kind};
 
 /// Bytes that are kept at most; for agents' calls there is half of it, so that they leave room for a person's.
@@ -47,6 +48,22 @@ impl Vault {
         let key = inner.last;
         inner.values.insert(key, values);
         Ok(key)
+    }
+
+    /// Moves values that come with a call into the vault: the core sees their names, and whether values are the same.
+    /// Values that are not right it sees as they are, and refuses.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn keep(&self, caller: Caller, env: Option<&mut BTreeMap<String, String>>) -> Result<Caller, Error> {
+        let Some(env) = env.filter(|env| !env.is_empty() && bounds::env(env).is_ok()) else {
+            return Ok(caller);
+        };
+        let vault = Some(self.put(&caller.who, env.clone())?);
+        for value in env.values_mut() {
+            *value = disguise(value);
+        }
+        Ok(Caller { vault, ..caller })
     }
 
     /// The values of some numbers together; later ones win.

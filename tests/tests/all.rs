@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod all {
+    mod agents;
     mod ask;
     mod attach;
     mod cli;

@@ -27,6 +27,7 @@ use crate::provider::{Answer, Delta, Failure, Provider, Request, Stop};
 use crate::tool::{Context, Spec};
 use crate::transcript::{Transcript, TranscriptError};
 
+use calls::Results;
 pub use calls::Toolbox;
 pub use ended::{Ended, Finish, Problem};
 
@@ -165,7 +166,7 @@ impl Agent {
             if self.halt.graceful.is_cancelled() {
                 return Err(Leave::Halted);
             }
-            self.take_incoming(Vec::new()).await?;
+            self.take_incoming(Results::default()).await?;
             if self.has_said_its_last() {
                 self.rest().await?;
                 continue;
@@ -205,13 +206,17 @@ impl Agent {
                 is_error: true,
             })
             .collect();
-        if results.is_empty() { Ok(()) } else { self.take_incoming(results).await }
+        if results.is_empty() {
+            return Ok(());
+        }
+        self.take_incoming(Results { content: results, heard: Vec::new() }).await
     }
 
     /// Puts results of calls, and what came meanwhile, into the conversation: a boundary.
-    async fn take_incoming(&mut self, mut content: Vec<Block>) -> Result<(), Leave> {
+    async fn take_incoming(&mut self, results: Results) -> Result<(), Leave> {
+        let Results { mut content, heard: mut all } = results;
         let came = self.host.incoming().await;
-        let all: Vec<String> = came.iter().map(|incoming| incoming.id.clone()).collect();
+        all.extend(came.iter().map(|incoming| incoming.id.clone()));
         let new = came.into_iter().filter(|incoming| !self.seen.contains(&incoming.id));
         let (ids, texts): (Vec<String>, Vec<String>) = new.map(|Incoming { id, text }| (id, text)).unzip();
         content.extend(texts.into_iter().map(|text| Block::Text { text }));

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::message::Usage;
-use crate::tool::Ask;
+use crate::tool::{Ask, Outcome};
 
 /// Something that came for the agent while it worked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,69 @@ pub struct Background {
     pub cwd: PathBuf,
 }
 
+/// An agent that is to do a part of the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Child {
+    /// What it is about, in a few words.
+    pub description: String,
+    /// Its work.
+    pub prompt: String,
+    /// Its definition.
+    pub agent_type: Option<String>,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Where it is apart.
+    pub isolation: Option<String>,
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// The agent that goes on, instead of a new one.
+    pub resume: Option<String>,
+    /// Whether it is waited for.
+    pub wait: Wait,
+}
+
+/// Whether, and how long, something is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// At most so long.
+    Most(Duration),
+    /// Until its end.
+    #[default]
+    ToTheEnd,
+}
+
+/// What an agent asks of the rest of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Another agent.
+    Spawn(Box<Child>),
+    /// A message to somebody.
+    Send {
+        /// To whom.
+        to: String,
+        /// What is said.
+        message: String,
+        /// The same in ten words.
+        summary: Option<String>,
+    },
+    /// What a task of its own has come to.
+    Look {
+        /// The task.
+        task: String,
+        /// Whether its end is waited for.
+        wait: Wait,
+    },
+    /// The end of a task of its own.
+    Stop {
+        /// The task.
+        task: String,
+    },
+}
+
 /// The rest of the daemon, as one agent sees it.
 pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// What came for the agent since it last asked, oldest first. It is handed out again unless it is acknowledged.
@@ -92,6 +155,11 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// Agents that run for this one, a line each.
     fn roster(&self) -> BoxFuture<'_, Vec<String>> {
         async { Vec::new() }.boxed()
+    }
+
+    /// Does what the agent asks of the rest of the daemon, in its name.
+    fn errand(&self, _errand: Errand) -> BoxFuture<'_, Outcome> {
+        async { Outcome::error("There is nobody else here.") }.boxed()
     }
 
     /// Runs a command as a task of its own, in the agent's environment; gives the task's id, or what the model is told

@@ -1,5 +1,7 @@
 //! Tools: what a model may call, and what a call gives.
 
+mod agent;
+mod ask_user_question;
 mod bash;
 mod change;
 mod edit;
@@ -11,8 +13,11 @@ mod lab;
 mod notebook_edit;
 mod path;
 mod read;
+mod send_message;
 pub mod skill;
 mod synthetic_output;
+mod task_output;
+mod task_stop;
 mod todo_write;
 mod tool_search;
 mod walk;
@@ -32,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 use crate::host::Host;
 use crate::provider::mask::Mask;
 
+pub use agent::Agent;
+pub use ask_user_question::AskUserQuestion;
 pub use bash::{Bash, Left};
 pub use edit::Edit;
 pub use files::Files;
@@ -39,8 +46,11 @@ pub use glob::Glob;
 pub use grep::Grep;
 pub use notebook_edit::NotebookEdit;
 pub use read::Read;
+pub use send_message::SendMessage;
 pub use skill::Skill;
 pub use synthetic_output::SyntheticOutput;
+pub use task_output::TaskOutput;
+pub use task_stop::TaskStop;
 pub use todo_write::TodoWrite;
 pub use tool_search::ToolSearch;
 pub use write::Write;
@@ -117,6 +127,8 @@ pub struct Outcome {
     pub is_error: bool,
     /// Files that it changed.
     pub changed: Vec<PathBuf>,
+    /// What is acknowledged to the host once the result stands in the transcript.
+    pub heard: Vec<String>,
 }
 
 impl Outcome {
@@ -204,7 +216,7 @@ fn field(input: &Value, name: &str) -> String {
     input[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// All tools that need nothing but the agent's own context, in the order in which they are offered.
+/// All tools, in the order in which they are offered. Which of them an agent has its pool says.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Read),
@@ -216,6 +228,11 @@ pub fn builtin() -> Vec<Arc<dyn Tool>> {
         Arc::new(Bash),
         Arc::new(TodoWrite),
         Arc::new(Skill),
+        Arc::new(Agent::default()),
+        Arc::new(SendMessage),
+        Arc::new(TaskOutput),
+        Arc::new(TaskStop),
+        Arc::new(AskUserQuestion),
     ];
     let search = ToolSearch::new(tools.iter().map(|tool| tool.spec()).collect());
     tools.push(Arc::new(search));
@@ -265,8 +282,7 @@ mod tests {
     #[test]
     fn the_tools_come_in_a_fixed_order() {
         let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        let expected =
-            "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill ToolSearch SyntheticOutput";
+        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion ToolSearch SyntheticOutput";
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();

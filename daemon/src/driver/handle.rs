@@ -227,6 +227,11 @@ impl Handle {
         }
     }
 
+    /// An agent inside the daemon has a result in its transcript that tells of these ends.
+    pub async fn told(&self, run: u64, runs: Vec<Run>) {
+        self.tell(Input::Heard(run, runs)).await;
+    }
+
     /// A connection does not get the answer that would have told of these ends.
     pub async fn unheard(&self, conn: u64, runs: Vec<Run>) {
         self.tell(Input::Unheard(conn, runs)).await;

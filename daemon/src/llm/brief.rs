@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Known;
+
 use ccagent_core::task::Brief;
 use ccagent_llm::definition::{Catalog, Definition, Entry, Places, Profile, Source, View};
 use ccagent_llm::flags::Flags;
@@ -30,6 +31,25 @@ pub struct Caller {
     pub cwd: Option<String>,
     /// Its environment, as far as it is known, with what the call gives.
     pub env: BTreeMap<String, String>,
+    /// What it is.
+    pub by: By,
+}
+
+/// What a caller is, as far as its agents depend on it.
+#[derive(Clone, Debug, Default)]
+pub enum By {
+    /// A person.
+    Person,
+    /// A program that an agent or a member runs.
+    #[default]
+    Program,
+    /// An agent inside the daemon.
+    Agent {
+        /// Its model, with the provider's name.
+        model: String,
+        /// Its permission mode.
+        mode: Mode,
+    },
 }
 
 /// What was worked out, with what explains it.
@@ -96,9 +116,9 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let entry = find(&catalog, named.unwrap_or(profile.default_type()))?;
     let routed = route::of(&asked(params, profile, flags, &entry.definition)).map_err(no_fork)?;
     let background = routed.route.is_asynchronous();
-    let pool = tools(&entry, &routed, profile)?;
+    let pool = tools(&entry, who(params, caller, profile, routed.route))?;
     let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);
-    let (permission_mode, mode_source) = mode(params, &entry)?;
+    let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
     let prompt = text(
         params,
         &entry.definition,
@@ -123,6 +143,14 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
 }
 
 impl Caller {
+    /// A caller over the socket, with what its call gives of an environment.
+    pub fn over_socket(caller: &ccagent_core::Caller, given: BTreeMap<String, String>) -> Self {
+        let mut env = (*caller.base).clone();
+        env.extend(given);
+        let by = if caller.who == ccagent_core::Who::Operator { By::Person } else { By::Program };
+        Self { cwd: caller.cwd.clone(), env: environment(env), by }
+    }
+
     /// Where something of its begins.
     pub fn directory(&self, named: Option<&str>) -> PathBuf {
         let own = Path::new(self.cwd.as_deref().unwrap_or("/"));
@@ -194,16 +222,22 @@ fn no_fork(why: NoFork) -> Error {
     Error::new(kind, why.to_string())
 }
 
-fn tools(entry: &Entry, routed: &Routed, profile: Profile) -> Result<Pool, Error> {
-    let available: Vec<String> = tool::builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-    let who = match (profile, routed.route) {
-        (Profile::Executor, _) => Who::Executor,
-        (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Teammate) => Who::Teammate,
-        (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Background | Route::Fork) => {
+/// Whose tools it gets. Whom a person asks without a type is the one that person talks to, and has what a session's own
+/// agent has (TP-23, OF-08); whoever has a type, or was spawned by an agent or a program, is an agent (TP-02).
+fn who(params: &AgentSpawnParams, caller: &Caller, profile: Profile, route: Route) -> Who<'static> {
+    match (profile, route, &caller.by) {
+        (Profile::Executor, _, _) => Who::Executor,
+        (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Teammate, _) => Who::Teammate,
+        (_, Route::Background | Route::Sync, By::Person) if params.subagent_type.is_none() => Who::Main,
+        (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Background | Route::Fork, _) => {
             Who::Background
         }
-        (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Sync) => Who::Foreground,
-    };
+        (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Sync, _) => Who::Foreground,
+    }
+}
+
+fn tools(entry: &Entry, who: Who<'_>) -> Result<Pool, Error> {
+    let available: Vec<String> = tool::builtin().iter().map(|tool| tool.spec().name.clone()).collect();
     let origin = if entry.source == Source::BuiltIn { Origin::BuiltIn } else { Origin::Custom };
     let pool = pool::of(&available, who, Some(&entry.definition), origin, &Policy::default());
     pool.map_err(|none| Error::new(Kind::ZeroTools, none.to_string()).with("agentType", none.agent))
@@ -220,7 +254,10 @@ fn model(
         env: caller.env.get(model::ENV).map(String::as_str),
         call: params.model.as_deref(),
         definition: definition.model.as_deref(),
-        parent: model::INHERIT,
+        parent: match &caller.by {
+            By::Agent { model, .. } => model,
+            By::Person | By::Program => model::INHERIT,
+        },
     }
     .choose();
     let route = match table.route(Some(&choice.model), None, &caller.env) {
@@ -248,7 +285,7 @@ fn model(
 
 /// The permission mode: the call's, else the definition's. A definition that came with a repository can't ask for less
 /// than a person would have to allow.
-fn mode(params: &AgentSpawnParams, entry: &Entry) -> Result<(String, ModeSource), Error> {
+fn mode(params: &AgentSpawnParams, entry: &Entry, by: &By) -> Result<(String, ModeSource), Error> {
     let called: Option<Mode> = params
         .permission_mode
         .as_deref()
@@ -259,10 +296,14 @@ fn mode(params: &AgentSpawnParams, entry: &Entry) -> Result<(String, ModeSource)
         (Source::Project, Mode::AcceptEdits | Mode::BypassPermissions) => Mode::Default,
         (_, mode) => mode,
     });
-    let (mode, source) = match (called, own) {
-        (Some(mode), _) => (mode, ModeSource::Call),
-        (None, Some(mode)) => (mode, ModeSource::Definition),
-        (None, None) => (Mode::default(), ModeSource::Default),
+    let (said, source) = match (called, own) {
+        (Some(mode), _) => (Some(mode), ModeSource::Call),
+        (None, Some(mode)) => (Some(mode), ModeSource::Definition),
+        (None, None) => (None, ModeSource::Default),
+    };
+    let mode = match by {
+        By::Person | By::Program => said.unwrap_or_default(),
+        By::Agent { mode, .. } => mode.of_child(said),
     };
     Ok((word(&mode).unwrap_or_else(|| "default".to_owned()), source))
 }

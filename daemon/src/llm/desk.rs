@@ -2,15 +2,16 @@
 //!
 //! What it is handed is acknowledged once it stands in the transcript; what is not comes again.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ccagent_core::input::Report;
+use ccagent_core::input::{Report, Run};
 use ccagent_core::notification::Coming;
 use ccagent_core::task::Step;
 use ccagent_core::{Caller, RunnerEvent};
-use ccagent_llm::host::{Host, Incoming, Permission, Progress};
+use ccagent_llm::host::{Background, Errand, Host, Incoming, Permission, Progress};
 use ccagent_llm::provider::price::Price;
-use ccagent_llm::tool::Ask;
+use ccagent_llm::tool::{Ask, Outcome};
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams};
 use ccagent_proto::message::Message;
 use ccagent_proto::method::{MailboxAck, MailboxPoll};
@@ -20,6 +21,7 @@ use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::errands::Means;
 use super::judge::Judge;
 use super::output::Output;
 use crate::driver::{Clock, Handle};
@@ -28,6 +30,8 @@ use crate::hub::{Hub, Key};
 /// How the id of a message begins, and that of a notice.
 const MESSAGE: &str = "message:";
 const NOTICE: &str = "notice:";
+/// How the id of an end begins that the result of a call told of.
+pub(super) const END: &str = "end:";
 
 /// The rest of the daemon, as one run sees it.
 #[derive(Debug)]
@@ -39,6 +43,9 @@ pub(super) struct Desk {
     pub(super) hub: Hub,
     pub(super) output: Output,
     pub(super) judge: Judge,
+    pub(super) means: Means,
+    /// The ends of which results tell that do not stand in its transcript yet.
+    pub(super) told: Mutex<HashSet<Run>>,
     /// What its model's tokens cost, if that is known.
     pub(super) price: Option<Price>,
     pub(super) clock: Clock,
@@ -54,8 +61,14 @@ impl Desk {
         Ok(polled.await?.messages)
     }
 
+    /// The ends that it was not told of yet. Those that a result tells of are held for it until that stands in its
+    /// transcript.
     async fn notices(&self) -> Result<Vec<Notification>, Error> {
-        self.handle.notices_below(self.caller.conn, self.task).await
+        let mut notices = self.handle.notices_below(self.caller.conn, self.task).await?;
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.retain(|notice| !told.contains(&(notice.task_id, notice.attempt)));
+        drop(told);
+        Ok(notices)
     }
 
     async fn came(&self) -> Result<Vec<Incoming>, Error> {
@@ -92,6 +105,11 @@ impl Desk {
             ids.iter().filter_map(|id| number(id, MESSAGE)).map(MessageId).collect();
         let notices: Vec<NotificationId> =
             ids.iter().filter_map(|id| number(id, NOTICE)).map(NotificationId).collect();
+        let ends: Vec<Run> = ids.iter().filter_map(|id| end(id)).collect();
+        if !ends.is_empty() {
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).retain(|run| !ends.contains(run));
+            self.handle.told(self.caller.conn, ends).await;
+        }
         if !messages.is_empty() {
             let params = MailboxAckParams { ids: messages, ..MailboxAckParams::default() };
             self.handle.call::<MailboxAck>(self.caller.clone(), params).await?;
@@ -154,10 +172,24 @@ impl Host for Desk {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission> {
         self.permit(ask).boxed()
     }
+
+    fn errand(&self, errand: Errand) -> BoxFuture<'_, Outcome> {
+        self.run(errand).boxed()
+    }
+
+    fn background(&self, command: Background) -> BoxFuture<'_, Result<String, String>> {
+        self.command(command).boxed()
+    }
 }
 
 const fn on(kind: WaitKind) -> WaitingOn {
     WaitingOn { kind, id: None, until_at: None }
+}
+
+/// The run of whose end a result told.
+fn end(id: &str) -> Option<Run> {
+    let (task, attempt) = id.strip_prefix(END)?.rsplit_once(':')?;
+    Some((task.parse().ok()?, attempt.parse().ok()?))
 }
 
 fn number(id: &str, kind: &str) -> Option<u64> {

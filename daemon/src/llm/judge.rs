@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use ccagent_core::ask::answer::Granted;
 use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Rules, Settings, Source};
-use ccagent_llm::tool::{Access, Ask};
+use ccagent_llm::tool::Ask;
 
 /// Bytes of the rules at most that an answer makes.
 const RULES_MOST: usize = 16 << 10;
@@ -70,10 +70,6 @@ impl Judge {
 
     /// What becomes of a call.
     pub(super) fn judge(&self, ask: &Ask) -> Verdict {
-        if ask.access == Access::Talks {
-            // What it may say to the daemon the daemon's own rules decide.
-            return Verdict::Allowed;
-        }
         let Decision { behavior, reason, .. } = permission::decide(self.mode, &self.rules, &call(ask));
         match behavior {
             Behavior::Allow => Verdict::Allowed,

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::brief;
 use super::desk::{self, Desk};
+use super::errands::Means;
 use super::judge::Judge;
 use super::output::{Output, Writer, Written};
 use super::{Inner, failed};
@@ -92,7 +93,8 @@ async fn work(
 ) -> Result<Finished, String> {
     let launch = launch(inner, start).await?;
     let brief = launch.brief.clone().ok_or("what it is was not stored")?;
-    let env = brief::environment(environment(inner, start, &launch));
+    let given = inner.vault.get(&start.vaults);
+    let env = brief::environment(environment(inner, start, &launch, given.clone()));
     let known = inner.known();
     let table = &known.table;
     let secrets = table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
@@ -107,6 +109,15 @@ async fn work(
         hub: inner.hub.clone(),
         output: output.clone(),
         judge: judge(&brief, &env, &launch.cwd).await?,
+        means: Means {
+            vault: inner.vault.clone(),
+            base: Arc::new(launch.base.clone()),
+            for_programs: for_programs(given.clone(), table),
+            given,
+            brief: brief.clone(),
+            known: known.clone(),
+        },
+        told: Mutex::default(),
         price: route.price,
         clock: Clock::start(),
     });
@@ -143,14 +154,7 @@ async fn work(
         transcript,
         messages,
         seen,
-        limits: Limits {
-            turns: brief.max_turns,
-            calls: None,
-            tokens: brief.max_tokens,
-            micro_usd: brief.max_micro_usd,
-            context: (!brief.model.starts_with("offline")).then_some(CONTEXT),
-            repeats: Some(REPEATS_MOST),
-        },
+        limits: limits(&brief),
         reminder: brief.reminder.clone(),
         max_output: OUTPUT_MOST,
         effort: brief.effort.clone(),
@@ -177,6 +181,18 @@ async fn judge(brief: &Brief, env: &BTreeMap<String, String>, cwd: &str) -> Resu
     let (mode, home, cwd) = (brief.permission_mode.clone(), env.get("HOME").cloned(), cwd.to_owned());
     let loaded = tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), &cwd)).await;
     loaded.map_err(|error| error.to_string())
+}
+
+/// What bounds a run.
+fn limits(brief: &Brief) -> Limits {
+    Limits {
+        turns: brief.max_turns,
+        calls: None,
+        tokens: brief.max_tokens,
+        micro_usd: brief.max_micro_usd,
+        context: (!brief.model.starts_with("offline")).then_some(CONTEXT),
+        repeats: Some(REPEATS_MOST),
+    }
 }
 
 /// The tools that it has, in the order in which they are offered.
@@ -210,9 +226,14 @@ async fn begin(desk: &Desk) -> Result<(), String> {
 }
 
 /// The environment of its tools' programs, and what its provider finds its key in.
-fn environment(inner: &Inner, start: &Start, launch: &Launch) -> BTreeMap<String, String> {
+fn environment(
+    inner: &Inner,
+    start: &Start,
+    launch: &Launch,
+    given: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let mut env = launch.base.clone();
-    env.extend(inner.vault.get(&start.vaults));
+    env.extend(given);
     env.insert("CCAGENT_TASK_ID".to_owned(), start.task.to_string());
     env.insert("CCAGENT_SOCKET".to_owned(), inner.settings.socket.display().to_string());
     env.insert("CCAGENT_TOKEN".to_owned(), start.token.clone());

@@ -1,10 +1,8 @@
 //! What the methods of the edge share: the way to the core, the hub, the runners, and facts of the daemon.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccagent_core::idempotency::disguise;
-use ccagent_core::{Caller, bounds};
+use ccagent_core::Caller;
 use ccagent_proto::method::Call;
 use ccagent_proto::{Error, Kind, Millis};
 use tokio_util::sync::CancellationToken;
@@ -50,23 +48,6 @@ impl Context {
     /// Calls the core.
     pub(crate) async fn call<M: Call>(&self, caller: &Caller, params: M::Params) -> Result<M::Result, Error> {
         self.handle.call::<M>(caller.clone(), params).await
-    }
-
-    /// Moves environment values into the vault: the core sees their names, and whether values are the same. Values that
-    /// are not right it sees as they are, and refuses.
-    pub(crate) fn with_vault(
-        &self,
-        caller: Caller,
-        env: Option<&mut BTreeMap<String, String>>,
-    ) -> Result<Caller, Error> {
-        let Some(env) = env.filter(|env| !env.is_empty() && bounds::env(env).is_ok()) else {
-            return Ok(caller);
-        };
-        let vault = Some(self.vault.put(&caller.who, env.clone())?);
-        for value in env.values_mut() {
-            *value = disguise(value);
-        }
-        Ok(Caller { vault, ..caller })
     }
 
     /// Awaits a call that creates, unless the daemon is to end; where it is refused, the values that came with it are

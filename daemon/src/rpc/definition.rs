@@ -1,5 +1,6 @@
 //! Definitions of agents, as a caller has them: read from its files anew at each call, and never kept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccagent_core::{bounds, page};
@@ -93,8 +94,7 @@ async fn catalog(
 }
 
 fn caller(origin: &Origin) -> brief::Caller {
-    let creator = origin.connection.creator();
-    brief::Caller { cwd: creator.cwd, env: (*creator.base).clone() }
+    brief::Caller::over_socket(&origin.connection.creator(), BTreeMap::new())
 }
 
 fn row(entry: &Entry) -> DefinitionRow {

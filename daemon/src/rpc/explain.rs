@@ -34,9 +34,7 @@ pub(crate) async fn explain(
 
 async fn worked(context: &Context, caller: &Caller, params: &AgentSpawnParams) -> Result<Worked, Error> {
     bounds::spawn(params)?;
-    let mut given = (*caller.base).clone();
-    given.extend(params.env.clone().unwrap_or_default());
-    let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
+    let by = brief::Caller::over_socket(caller, params.env.clone().unwrap_or_default());
     let (params, known) = (params.clone(), context.runner.known());
     Context::blocking(move || brief::explained(&params, &by, &known)).await
 }

@@ -17,7 +17,7 @@ pub(crate) async fn open(
     origin: Origin,
     mut params: SessionOpenParams,
 ) -> Result<SessionOpenResult, Error> {
-    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
+    let caller = context.vault.keep(origin.connection.creator(), params.env.as_mut())?;
     let opened = context.creating(&caller, Box::pin(context.call::<SessionOpen>(&caller, params))).await?;
     origin.connection.open_session(opened.session_id.clone());
     Ok(opened)

@@ -35,7 +35,7 @@ pub(crate) async fn spawn(
     origin: Origin,
     mut params: AgentSpawnParams,
 ) -> Result<AgentSpawnResult, Error> {
-    let mut caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
+    let mut caller = context.vault.keep(origin.connection.creator(), params.env.as_mut())?;
     if let Err(error) = brief(&context, &mut caller, &params).await {
         caller.vault.into_iter().for_each(|vault| context.vault.forget(vault));
         return Err(error);
@@ -52,9 +52,7 @@ async fn brief(context: &Context, caller: &mut Caller, params: &AgentSpawnParams
     bounds::spawn(params)?;
     let inside = params.command.is_none() && params.resume_agent_id.is_none() && params.prompt.is_some();
     if inside {
-        let mut given = (*caller.base).clone();
-        given.extend(context.vault.get(caller.vault.as_slice()));
-        let by = brief::Caller { cwd: caller.cwd.clone(), env: brief::environment(given) };
+        let by = brief::Caller::over_socket(caller, context.vault.get(caller.vault.as_slice()));
         let (params, known) = (params.clone(), context.runner.known());
         let worked = Context::blocking(move || brief::of(&params, &by, &known)).await?;
         caller.brief = Some(Arc::new(worked.brief));
@@ -68,7 +66,7 @@ pub(crate) async fn resume(
     origin: Origin,
     mut params: TaskResumeParams,
 ) -> Result<AgentSpawnResult, Error> {
-    let caller = context.with_vault(origin.connection.creator(), params.env.as_mut())?;
+    let caller = context.vault.keep(origin.connection.creator(), params.env.as_mut())?;
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<TaskResume>(&caller, params))).await?;

@@ -69,6 +69,13 @@ impl Repeats {
     }
 }
 
+/// What the calls of an answer gave, and what is acknowledged once that stands in the transcript.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) content: Vec<Block>,
+    pub(super) heard: Vec<String>,
+}
+
 /// A call with the tool that it is for, or why there is none.
 enum Due<'a> {
     Run(&'a Arc<dyn Tool>),
@@ -78,7 +85,7 @@ enum Due<'a> {
 impl Agent {
     /// Runs the calls of an answer; gives a result for each, in the order of the calls. Calls that change nothing run
     /// beside each other, the others alone.
-    pub(super) async fn call_all(&self, message: &Message, counts: &mut Counts) -> Result<Vec<Block>, Leave> {
+    pub(super) async fn call_all(&self, message: &Message, counts: &mut Counts) -> Result<Results, Leave> {
         let calls: Vec<Call<'_>> = message.calls().collect();
         let due: Vec<Due<'_>> = calls.iter().map(|call| self.due(*call)).collect();
         let mut outcomes: Vec<Outcome> = Vec::with_capacity(calls.len());
@@ -90,7 +97,7 @@ impl Agent {
             }
         }
         let mut repeated = None;
-        let mut results = Vec::with_capacity(calls.len());
+        let (mut results, mut heard) = (Vec::with_capacity(calls.len()), Vec::new());
         for (at, call) in calls.iter().enumerate() {
             let outcome = outcomes
                 .get(at)
@@ -105,6 +112,7 @@ impl Agent {
                 repeated = Some((call.name.to_owned(), times));
             }
             counts.changed.extend(outcome.changed);
+            heard.extend(outcome.heard);
             results.push(Block::ToolResult {
                 tool_use_id: call.id.to_owned(),
                 content: outcome.text,
@@ -112,7 +120,7 @@ impl Agent {
             });
         }
         match repeated {
-            None => Ok(results),
+            None => Ok(Results { content: results, heard }),
             Some((name, times)) => {
                 let why = format!("the same call of {name} failed {times} times in a row");
                 Err(Leave::Problem(Problem::new("repeatedFailure", why)))

@@ -278,7 +278,7 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     lab.say("m1", "Do it.");
     let script = "- call: Echo\n  with: {text: a}\n- say: 'saw {{result}}'\n";
     let mut agent = lab.agent(script).await;
-    agent.take_incoming(Vec::new()).await.unwrap();
+    agent.take_incoming(Results::default()).await.unwrap();
     let answer = agent.ask().await.unwrap();
     agent.keep(&answer, &mut Counts::default()).await.unwrap();
     drop(agent);

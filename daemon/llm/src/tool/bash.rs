@@ -157,7 +157,7 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
             end.code != Some(0)
         }
     };
-    Ok(Outcome { text: text(kept, &notes), is_error, changed: Vec::new() })
+    Ok(Outcome { text: text(kept, &notes), is_error, ..Outcome::default() })
 }
 
 /// Starts the shell that there is.

@@ -1,0 +1,146 @@
+//! `Agent`: another agent does a part of the work, and only what it says at its end comes back.
+//!
+//! It begins with nothing but its prompt: neither sees the other's conversation. Calls of one answer run beside each
+//! other. Deliberately not here: what the other agent is, and how it runs; the host knows that.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Access, Context, Outcome, Spec, Tool, field};
+use crate::flags::Flags;
+use crate::host::{Child, Errand, Wait};
+use crate::prompt::AGENT_GUIDANCE;
+
+const DESCRIPTION: &str = "
+Gives a part of the work to another agent. It starts without your conversation, so its prompt has to say all that it \
+needs. You get its last answer, after a line with its id. With run_in_background you get the id at once, and are told \
+when it ends. With resume an agent that ended goes on with your prompt, and knows what it did.";
+
+/// Gives a part of the work to another agent.
+#[derive(Debug, Default)]
+pub struct Agent {
+    flags: Flags,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// What it is about, in three to five words.
+    description: String,
+    /// Its work, with all that it has to know.
+    prompt: String,
+    /// Its type; general-purpose where there is none.
+    #[serde(default)]
+    subagent_type: Option<String>,
+    /// Its model; yours where there is none.
+    #[serde(default)]
+    model: Option<String>,
+    /// Whether you go on at once.
+    #[serde(default)]
+    run_in_background: Option<bool>,
+    /// A name, by which it can be written to.
+    #[serde(default)]
+    name: Option<String>,
+    /// worktree or remote: where it is apart from you.
+    #[serde(default)]
+    isolation: Option<String>,
+    /// Its directory, where the feature KAIROS is on; else it has yours.
+    #[serde(default)]
+    cwd: Option<String>,
+    /// The id of an agent of yours that ended and goes on.
+    #[serde(default)]
+    resume: Option<String>,
+}
+
+impl Agent {
+    /// The tool where these features are on.
+    pub const fn new(flags: Flags) -> Self {
+        Self { flags }
+    }
+
+    fn child(&self, context: &Context, input: Input) -> Result<Child, Outcome> {
+        if input.prompt.trim().is_empty() {
+            return Err(Outcome::error("bad input at prompt: it is empty; say what is to be done"));
+        }
+        let cwd = match &input.cwd {
+            None => context.cwd(),
+            Some(cwd) if self.flags.kairos => context.path(cwd)?,
+            Some(_) => {
+                let why = "bad input at cwd: it is taken only where the feature KAIROS is on; leave it out, and say in \
+                           the prompt where to work";
+                return Err(Outcome::error(why));
+            }
+        };
+        Ok(Child {
+            description: input.description,
+            prompt: input.prompt,
+            agent_type: input.subagent_type,
+            model: input.model,
+            name: input.name,
+            isolation: input.isolation,
+            cwd,
+            resume: input.resume,
+            wait: if input.run_in_background == Some(true) { Wait::No } else { Wait::ToTheEnd },
+        })
+    }
+}
+
+impl Tool for Agent {
+    fn spec(&self) -> Arc<Spec> {
+        Spec::of::<Input>("Agent", &format!("{DESCRIPTION}\n\n{AGENT_GUIDANCE}"))
+    }
+
+    fn access(&self, _: &Value) -> Access {
+        Access::Talks
+    }
+
+    fn summary(&self, input: &Value) -> String {
+        field(input, "description")
+    }
+
+    fn call<'a>(&'a self, context: &'a Context, input: Value) -> BoxFuture<'a, Outcome> {
+        async move {
+            let child = self.child(context, super::read(input)?)?;
+            Ok(context.host.errand(Errand::Spawn(Box::new(child))).await)
+        }
+        .map(super::settle)
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::lab;
+    use serde_json::json;
+    use std::path::Path;
+
+    /// SP-31: the model may say where an agent works only where the feature is on.
+    #[test]
+    fn a_directory_is_taken_only_with_the_feature() {
+        let context = lab::context(Path::new("/start"));
+        let input = json!({"description": "d", "prompt": "p", "cwd": "/elsewhere"});
+        let child = |flags, input: &Value| {
+            let input: Input = super::super::read(input.clone()).unwrap();
+            Agent::new(flags).child(&context, input)
+        };
+        let refused = child(Flags::default(), &input).unwrap_err();
+        assert!(refused.is_error && refused.text.contains("KAIROS"), "{refused:?}");
+        let on = Flags { kairos: true, ..Flags::default() };
+        assert_eq!(child(on, &input).unwrap().cwd, Path::new("/elsewhere"));
+        let without = json!({"description": "d", "prompt": "p"});
+        assert_eq!(child(on, &without).unwrap().cwd, Path::new("/start"));
+    }
+
+    /// SP-37: the model reads when another agent helps, and when not.
+    #[test]
+    fn the_description_says_when_an_agent_helps() {
+        let spec = Agent::default().spec();
+        assert!(spec.description.contains(AGENT_GUIDANCE.trim()));
+    }
+}
