@@ -148,8 +148,7 @@ impl Asker {
             self.current = self.waiting.pop_front();
             if let Some(ask) = &self.current {
                 self.keys.forget();
-                screen::line(render::ask::question(ask));
-                prompt();
+                prompt(&format!("{}\n", render::ask::question(ask)));
             }
         }
     }
@@ -168,7 +167,7 @@ impl Asker {
                 self.respond(params).await?;
                 self.current = None;
             }
-            None => prompt(),
+            None => prompt(""),
         }
         Ok(())
     }
@@ -187,10 +186,11 @@ impl Asker {
     }
 }
 
-fn prompt() {
+/// Asks in one piece: the agent's output goes to the same screen.
+fn prompt(question: &str) {
     let mut screen = anstream::stderr();
     // Where it can't be written, nobody reads it.
-    write!(screen, "> ").and_then(|()| screen.flush()).ok();
+    screen.write_all(format!("{question}> ").as_bytes()).and_then(|()| screen.flush()).ok();
 }
 
 impl Keys {
