@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 use ccagent_proto::Kind;
 use ccagent_tests::conn::{merge, next};
 use ccagent_tests::daemon::run;
-use ccagent_tests::{Conn, Daemon};
+use ccagent_tests::{Conn, Daemon, PATIENCE};
 use serde_json::{Value, json};
 
 /// An agent that plays a script in the daemon's directory; gives its task's id.
@@ -271,14 +272,16 @@ fn a_run_at_a_terminal_asks_there() {
     command.env("HOME", daemon.home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut until = |text: &str| {
+    let (shows, shown) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while screen.read_exact(&mut byte).is_ok() && shows.send(byte[0]).is_ok() {}
+    });
+    let until = |text: &str| {
         let mut seen = Vec::new();
-        while !String::from_utf8_lossy(&seen).contains(text) {
-            let mut byte = [0];
-            screen
-                .read_exact(&mut byte)
-                .unwrap_or_else(|_| panic!("{text}: {}", String::from_utf8_lossy(&seen)));
-            seen.push(byte[0]);
+        while !seen.ends_with(text.as_bytes()) {
+            let byte = shown.recv_timeout(PATIENCE);
+            seen.push(byte.unwrap_or_else(|_| panic!("{text}: {}", String::from_utf8_lossy(&seen))));
         }
         String::from_utf8(seen).unwrap()
     };
@@ -287,7 +290,7 @@ fn a_run_at_a_terminal_asks_there() {
         assert!(first.contains(shown), "{shown}: {first}");
     }
     keys.write_all(b"what\n").unwrap();
-    until("\n> ");
+    until("> ");
     keys.write_all(b"y\n").unwrap();
     until("the agent\r\n> ");
     keys.write_all(b"n not that one\n").unwrap();
