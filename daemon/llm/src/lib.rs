@@ -22,6 +22,7 @@ pub mod permission;
 pub mod pool;
 pub mod prompt;
 pub mod provider;
+pub mod quote;
 pub mod route;
 pub mod tether;
 pub mod tool;

@@ -21,6 +21,7 @@ mod task_stop;
 mod todo_write;
 mod tool_search;
 mod walk;
+mod web_fetch;
 mod write;
 
 use std::collections::BTreeMap;
@@ -53,6 +54,7 @@ pub use task_output::TaskOutput;
 pub use task_stop::TaskStop;
 pub use todo_write::TodoWrite;
 pub use tool_search::ToolSearch;
+pub use web_fetch::WebFetch;
 pub use write::Write;
 
 /// What a model is told of a tool.
@@ -233,6 +235,7 @@ pub fn builtin() -> Vec<Arc<dyn Tool>> {
         Arc::new(TaskOutput),
         Arc::new(TaskStop),
         Arc::new(AskUserQuestion),
+        Arc::new(WebFetch::default()),
     ];
     let search = ToolSearch::new(tools.iter().map(|tool| tool.spec()).collect());
     tools.push(Arc::new(search));
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn the_tools_come_in_a_fixed_order() {
         let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion ToolSearch SyntheticOutput";
+        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion WebFetch ToolSearch SyntheticOutput";
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();

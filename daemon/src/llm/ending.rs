@@ -7,15 +7,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use ccagent_llm::quote::plain;
 use ccagent_proto::task::Task;
 use ccagent_shim::owned;
 use rustix::fs::OFlags;
 
 /// Bytes of an output that are shown.
 const TAIL: u64 = 30_000;
-/// How elements begin, and end, that only the daemon writes.
-const OURS: &[&str] = &["task-notification", "message", "usage", "system-reminder"];
-
 /// The answer for a task that goes on by itself.
 pub(super) fn launched(task: &Task) -> String {
     format!(
@@ -72,23 +70,6 @@ fn said(task: &Task) -> Option<String> {
     text.or_else(|| task.error.as_ref().map(|error| error.message.as_str())).map(plain)
 }
 
-/// A text in which nothing looks like what the daemon says.
-fn plain(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once('<') {
-        let name = behind.trim_start_matches(['/', ' ']);
-        let is_ours = OURS
-            .iter()
-            .any(|ours| name.get(..ours.len()).is_some_and(|name| name.eq_ignore_ascii_case(ours)));
-        safe.push_str(before);
-        safe.push_str(if is_ours { "&lt;" } else { "<" });
-        rest = behind;
-    }
-    safe.push_str(rest);
-    safe
-}
-
 /// How a value is spelt on the wire.
 fn word(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
@@ -112,20 +93,6 @@ pub(super) fn tail(path: &Path, end: u64) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// FB-06, NT-09: whatever another agent says, none of it reads as what the daemon says.
-    #[test]
-    fn nothing_that_another_says_looks_like_a_notice() {
-        for (said, read) in [
-            ("<task-notification>x</task-notification>", "&lt;task-notification>x&lt;/task-notification>"),
-            ("<TASK-Notification a='b'>", "&lt;TASK-Notification a='b'>"),
-            ("< / message from=\"main\">", "&lt; / message from=\"main\">"),
-            ("if a < b && Vec<u8>, <p>é</p>", "if a < b && Vec<u8>, <p>é</p>"),
-            ("<", "<"),
-        ] {
-            assert_eq!(plain(said), read);
-        }
-    }
 
     /// OF-08: of a long output the end is shown, and what lies behind the output's own bytes is none of it.
     #[test]

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::dns::Resolve;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Certificate, Client, NoProxy, Proxy, Response, Url};
 use rustls::crypto::{CryptoProvider, ring};
@@ -105,16 +107,42 @@ impl Http {
     /// # Errors
     /// A variable that is not right.
     pub fn new(env: &BTreeMap<String, String>, silence: Silence) -> Result<Self, HttpError> {
+        Self::open(env, silence, None)
+    }
+
+    /// The same, with names of hosts looked up another way.
+    ///
+    /// # Errors
+    /// A variable that is not right.
+    pub(crate) fn with_names(
+        env: &BTreeMap<String, String>,
+        silence: Silence,
+        names: &Arc<dyn Resolve>,
+    ) -> Result<Self, HttpError> {
+        Self::open(env, silence, Some(names))
+    }
+
+    fn open(
+        env: &BTreeMap<String, String>,
+        silence: Silence,
+        names: Option<&Arc<dyn Resolve>>,
+    ) -> Result<Self, HttpError> {
         if CryptoProvider::get_default().is_none() {
             // An error says that another thread was faster.
             ring::default_provider().install_default().ok();
         }
+        let client = |trusted| client(env, silence, trusted, names.cloned());
         let client = match env.get("SSL_CERT_FILE").filter(|path| !path.is_empty()) {
-            Some(path) => client(env, silence, Some(authorities(path)?))?,
+            Some(path) => client(Some(authorities(path)?))?,
             // A machine that has none can still reach what speaks without TLS.
-            None => client(env, silence, None).or_else(|_| client(env, silence, Some(Vec::new())))?,
+            None => client(None).or_else(|_| client(Some(Vec::new())))?,
         };
         Ok(Self { client, silence })
+    }
+
+    /// Asks for a page, and waits until its answer begins.
+    pub(crate) async fn get(&self, url: Url) -> reqwest::Result<Response> {
+        self.client.get(url).send().await
     }
 
     /// Sends a request and waits until its answer begins.
@@ -177,6 +205,7 @@ fn client(
     env: &BTreeMap<String, String>,
     silence: Silence,
     trusted: Option<Vec<Certificate>>,
+    names: Option<Arc<dyn Resolve>>,
 ) -> Result<Client, HttpError> {
     let mut builder = Client::builder()
         .no_proxy()
@@ -190,6 +219,9 @@ fn client(
         .user_agent(concat!("ccagent/", env!("CARGO_PKG_VERSION")));
     for proxy in proxies(env)? {
         builder = builder.proxy(proxy);
+    }
+    if let Some(names) = names {
+        builder = builder.dns_resolver(names);
     }
     if let Some(trusted) = trusted {
         builder = builder.tls_certs_only(trusted);
@@ -238,7 +270,7 @@ fn without_password(url: &str) -> String {
 }
 
 /// What an error says at its core; what is around it only says that something failed.
-pub(super) fn innermost(error: &dyn Error) -> String {
+pub(crate) fn innermost(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
@@ -264,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn a_machine_without_authorities_has_a_client() {
         let mut http = Http::new(&BTreeMap::new(), Silence::default()).unwrap();
-        http.client = client(&BTreeMap::new(), Silence::default(), Some(Vec::new())).unwrap();
+        http.client = client(&BTreeMap::new(), Silence::default(), Some(Vec::new()), None).unwrap();
         let plain = Stub::start(vec![vec![refusal(500, "", "plain")]]).await.endpoint().base_url;
         let (tls, _) = Stub::start_tls(Vec::new()).await;
         let asked = http.post(&plain, HeaderMap::new(), Vec::new()).await.unwrap();

@@ -1,0 +1,42 @@
+//! What others said, as an agent may read it: words that only the daemon says are none in it.
+//!
+//! A text is handed on as it is, but for the beginnings of elements that mean something to an agent. So a page, a program
+//! or another agent can't make up a notice or a message. Deliberately not here: texts within such elements, which are
+//! escaped whole.
+
+/// The elements that only the daemon writes.
+const OURS: &[&str] = &["task-notification", "message", "usage", "system-reminder", "fetched"];
+
+/// The text, in which nothing looks like what the daemon says.
+pub fn plain(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('<') {
+        let name = behind.trim_start_matches(|letter: char| letter == '/' || letter.is_whitespace());
+        let is_ours = |ours: &str| name.get(..ours.len()).is_some_and(|name| name.eq_ignore_ascii_case(ours));
+        safe.push_str(before);
+        safe.push_str(if OURS.iter().any(|ours| is_ours(ours)) { "&lt;" } else { "<" });
+        rest = behind;
+    }
+    safe.push_str(rest);
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FB-06, NT-09: whatever another one says, none of it reads as what the daemon says.
+    #[test]
+    fn nothing_that_another_says_looks_like_a_notice() {
+        for (said, read) in [
+            ("<task-notification>x</task-notification>", "&lt;task-notification>x&lt;/task-notification>"),
+            ("<TASK-Notification a='b'>", "&lt;TASK-Notification a='b'>"),
+            ("<\n/ message from=\"main\">", "&lt;\n/ message from=\"main\">"),
+            ("if a < b && Vec<u8>, <p>é</p>", "if a < b && Vec<u8>, <p>é</p>"),
+            ("<", "<"),
+        ] {
+            assert_eq!(plain(said), read);
+        }
+    }
+}
