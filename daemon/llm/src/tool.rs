@@ -10,6 +10,7 @@ mod glob;
 mod grep;
 #[cfg(test)]
 mod lab;
+mod memory;
 mod notebook_edit;
 mod path;
 mod read;
@@ -45,6 +46,7 @@ pub use edit::Edit;
 pub use files::Files;
 pub use glob::Glob;
 pub use grep::Grep;
+pub use memory::Memory;
 pub use notebook_edit::NotebookEdit;
 pub use read::Read;
 pub use send_message::SendMessage;
@@ -154,6 +156,8 @@ pub struct Context {
     pub env: BTreeMap<String, String>,
     /// A directory of the task's own for what tools leave.
     pub temp: PathBuf,
+    /// The directory of its memory, where it has one.
+    pub memory: Option<PathBuf>,
     /// Ends what runs.
     pub stop: CancellationToken,
     /// Bytes of a result at most; what is more is cut, and the result says so.
@@ -236,6 +240,7 @@ pub fn builtin() -> Vec<Arc<dyn Tool>> {
         Arc::new(TaskStop),
         Arc::new(AskUserQuestion),
         Arc::new(WebFetch::default()),
+        Arc::new(Memory),
     ];
     let search = ToolSearch::new(tools.iter().map(|tool| tool.spec()).collect());
     tools.push(Arc::new(search));
@@ -285,7 +290,7 @@ mod tests {
     #[test]
     fn the_tools_come_in_a_fixed_order() {
         let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion WebFetch ToolSearch SyntheticOutput";
+        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion WebFetch Memory ToolSearch SyntheticOutput";
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();

@@ -11,18 +11,23 @@ use std::time::SystemTime;
 use super::Known;
 
 use ccagent_core::task::Brief;
-use ccagent_llm::definition::{Catalog, Definition, Entry, Places, Profile, Source, View};
+use ccagent_llm::alias;
+use ccagent_llm::definition::{Catalog, Definition, Entry, MemoryScope, Places, Profile, Source, View};
 use ccagent_llm::flags::Flags;
 use ccagent_llm::model::{self, Said};
 use ccagent_llm::permission::Mode;
 use ccagent_llm::pool::{self, Origin, Policy, Pool, Who};
 use ccagent_llm::prompt::instructions::Instructions;
+use ccagent_llm::prompt::memory::Roots;
 use ccagent_llm::prompt::{self, Base, Environment, Extras, Prompt, directory};
 use ccagent_llm::provider::choose::{Table, Way};
 use ccagent_llm::route::{self, Asked, NoFork, Route, Routed, Type};
 use ccagent_llm::tool;
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::{Error, Kind, provider};
+
+/// The tool that an agent with a memory has.
+const MEMORY: &str = "Memory";
 
 /// What of the caller decides what its agent is.
 #[derive(Clone, Debug, Default)]
@@ -116,16 +121,12 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let entry = find(&catalog, named.unwrap_or(profile.default_type()))?;
     let routed = route::of(&asked(params, profile, flags, &entry.definition)).map_err(no_fork)?;
     let background = routed.route.is_asynchronous();
-    let pool = tools(&entry, who(params, caller, profile, routed.route))?;
+    let place = Place { cwd: &cwd, user: user.as_deref(), env: &caller.env };
+    let memory = memory(&entry.definition, &place);
+    let pool = tools(&entry, who(params, caller, profile, routed.route), memory.as_deref())?;
     let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);
     let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
-    let prompt = text(
-        params,
-        &entry.definition,
-        flags,
-        &Place { cwd: &cwd, user: user.as_deref(), env: &caller.env },
-        (&pool, &model),
-    );
+    let prompt = text(params, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
     let brief = Brief {
         definition: entry.definition.name.clone(),
         model,
@@ -133,6 +134,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         background,
         system: prompt.parts(),
         tools: pool.tools.clone(),
+        memory: memory.map(|dir| dir.display().to_string()),
         reminder: params.critical_reminder.clone(),
         effort: entry.definition.effort.and_then(|effort| word(&effort)),
         max_turns: params.max_turns.or(entry.definition.max_turns.map(Into::into)),
@@ -236,8 +238,10 @@ fn who(params: &AgentSpawnParams, caller: &Caller, profile: Profile, route: Rout
     }
 }
 
-fn tools(entry: &Entry, who: Who<'_>) -> Result<Pool, Error> {
-    let available: Vec<String> = tool::builtin().iter().map(|tool| tool.spec().name.clone()).collect();
+fn tools(entry: &Entry, who: Who<'_>, memory: Option<&Path>) -> Result<Pool, Error> {
+    let all = tool::builtin();
+    let names = all.iter().map(|tool| tool.spec().name.clone());
+    let available: Vec<String> = names.filter(|name| memory.is_some() || name != MEMORY).collect();
     let origin = if entry.source == Source::BuiltIn { Origin::BuiltIn } else { Origin::Custom };
     let pool = pool::of(&available, who, Some(&entry.definition), origin, &Policy::default());
     pool.map_err(|none| Error::new(Kind::ZeroTools, none.to_string()).with("agentType", none.agent))
@@ -315,22 +319,37 @@ struct Place<'a> {
     env: &'a BTreeMap<String, String>,
 }
 
+impl<'a> Place<'a> {
+    fn repository(&self) -> Option<&'a Path> {
+        self.cwd.ancestors().find(|dir| dir.join(".git").exists())
+    }
+}
+
+/// The directory of its memory: where its definition says, else, for one that lists the tool, with the user's own.
+fn memory(definition: &Definition, place: &Place<'_>) -> Option<PathBuf> {
+    let mut listed = definition.allowed_tools.iter().chain(definition.tools.iter().flatten());
+    let lists = listed.any(|name| alias::same(name, MEMORY));
+    let scope = definition.memory.or(lists.then_some(MemoryScope::User))?;
+    let roots = Roots { user: place.user?, project: place.repository().unwrap_or(place.cwd) };
+    Some(prompt::memory::dir(scope, &definition.name, roots))
+}
+
 fn text(
     params: &AgentSpawnParams,
     definition: &Definition,
     flags: Flags,
     place: &Place<'_>,
     (pool, model): (&Pool, &str),
+    memory: Option<&Path>,
 ) -> Prompt {
     let instructions = prompt::has_instructions(definition, &flags)
         .then(|| Instructions::load(place.user, place.cwd).text())
         .flatten();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let repository = place.cwd.ancestors().find(|dir| dir.join(".git").exists());
     let environment = Environment {
         cwd: place.cwd,
-        repository,
+        repository: place.repository(),
         platform: &format!("{} {}", std::env::consts::OS, kernel.trim()),
         shell: place.env.get("SHELL").map(String::as_str),
         date: today.get(..10).unwrap_or_default(),
@@ -340,10 +359,12 @@ fn text(
     let own = Some(definition.prompt.as_str()).filter(|text| !text.is_empty());
     let base =
         Base { agent: params.system_prompt.as_deref().or(own), default: prompt::DEFAULT, ..Base::default() };
+    let remembered = memory.and_then(|dir| prompt::memory::text(dir).ok());
     let below = directory::text(place.cwd);
     let extras = Extras {
         suffix: definition.system_prompt_suffix.as_deref(),
         instructions: instructions.as_deref(),
+        memory: remembered.as_deref(),
         environment: Some(&environment),
         directory: below.as_deref(),
         ..Extras::default()

@@ -136,6 +136,7 @@ async fn work(
         cwd: Mutex::new(launch.cwd.clone().into()),
         env: for_programs(env, table),
         temp: temp(start)?,
+        memory: brief.memory.as_ref().map(PathBuf::from),
         stop: CancellationToken::new(),
         most: RESULT_MOST,
         mask,

@@ -22,6 +22,9 @@ pub struct Brief {
     /// A text that stands behind every request (PR-09).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminder: Option<String>,
+    /// The directory of its memory, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// How much the model thinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,

@@ -146,6 +146,7 @@ impl Lab {
                 cwd: Mutex::new(self.dir.path().to_owned()),
                 env: std::collections::BTreeMap::new(),
                 temp: self.dir.path().to_owned(),
+                memory: None,
                 stop: CancellationToken::new(),
                 most: 1000,
                 mask: Arc::default(),
