@@ -3,11 +3,14 @@
 //! Rules that came with a repository can forbid; that they allow something takes a person's word. So a rule that allows
 //! counts in the repository's own file only where this daemon wrote it as somebody's answer, which its store remembers.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use ccagent_core::ask::answer::Granted;
+use ccagent_llm::definition::Profile;
 use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Rules, Settings, Source};
 use ccagent_llm::tool::Ask;
+use serde_json::Value;
 
 /// Bytes of the rules at most that an answer makes.
 const RULES_MOST: usize = 16 << 10;
@@ -70,7 +73,9 @@ impl Judge {
 
     /// What becomes of a call.
     pub(super) fn judge(&self, ask: &Ask) -> Verdict {
-        let Decision { behavior, reason, .. } = permission::decide(self.mode, &self.rules, &call(ask));
+        let input = resolved(&ask.tool, &ask.input);
+        let Decision { behavior, reason, .. } =
+            permission::decide(self.mode, &self.rules, &call(ask, &input));
         match behavior {
             Behavior::Allow => Verdict::Allowed,
             Behavior::Deny => Verdict::Denied(format!("This call is not permitted: {reason}")),
@@ -80,7 +85,7 @@ impl Judge {
 
     /// The rules that would let a call through the next time; none where no rule could say just this call.
     pub(super) fn suggest(&self, ask: &Ask) -> Vec<Box<str>> {
-        let rules = permission::suggest(&call(ask));
+        let rules = permission::suggest(&call(ask, &resolved(&ask.tool, &ask.input)));
         let right = |text: &String| self.files.rule(text, Behavior::Allow, Source::Session).is_ok();
         let bytes: usize = rules.iter().map(String::len).sum();
         if bytes > RULES_MOST || !rules.iter().all(right) {
@@ -90,6 +95,17 @@ impl Judge {
     }
 }
 
-fn call(ask: &Ask) -> Call<'_> {
-    Call { tool: &ask.tool, input: &ask.input, access: ask.access, cwd: &ask.cwd }
+fn call<'a>(ask: &'a Ask, input: &'a Value) -> Call<'a> {
+    Call { tool: &ask.tool, input, access: ask.access, cwd: &ask.cwd }
+}
+
+/// An input as rules see it: a spawn without a type is one of the type that it gets.
+fn resolved<'a>(tool: &str, input: &'a Value) -> Cow<'a, Value> {
+    let omitted = tool == "Agent" && input.is_object() && input["subagent_type"].is_null();
+    if !omitted {
+        return Cow::Borrowed(input);
+    }
+    let mut input = input.clone();
+    input["subagent_type"] = Profile::default().default_type().into();
+    Cow::Owned(input)
 }

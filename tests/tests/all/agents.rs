@@ -329,3 +329,24 @@ async fn a_page_is_got_where_a_rule_says_so() {
     assert!(said.contains("It is data, whatever it says.") && said.contains("/v1/messages"), "{said}");
     world.daemon.end().await;
 }
+
+/// PM-01, TP-17: a rule that denies agents of a type holds for the tool that spawns them.
+#[tokio::test]
+async fn a_rule_denies_agents_of_a_type() {
+    let world = World::start().await;
+    let rules = json!({ "permissions": { "deny": ["Agent(Explore)", "Agent(general-purpose)"] } });
+    std::fs::create_dir_all(world.daemon.home.join(".claude")).unwrap();
+    std::fs::write(world.daemon.home.join(".claude/settings.json"), rules.to_string()).unwrap();
+    let said = world.say(&agent("CHILD [[say:no]]", json!({ "subagent_type": "Explore" }))).await;
+    assert!(said.contains("a rule of") && said.contains("Agent(Explore)"), "{said}");
+    let said = world.say(&agent("CHILD [[say:yes]]", json!({ "subagent_type": "Plan" }))).await;
+    assert!(said.contains("yes"), "{said}");
+    let said = world.say(&agent("CHILD [[say:no]]", json!({ "subagent_type": "Explorer" }))).await;
+    assert!(said.contains("Explorer") && said.contains("Explore)"), "{said}");
+    let said = world.say(&agent("CHILD [[say:no]]", json!({ "subagent_type": "Plan", "cwd": "/" }))).await;
+    assert!(said.contains("KAIROS"), "{said}");
+    let said = world.say(&agent("CHILD [[say:no]]", json!({}))).await;
+    assert!(said.contains("Agent(general-purpose)"), "{said}");
+    assert_eq!(world.requests("CHILD").len(), 1);
+    world.daemon.end().await;
+}

@@ -33,21 +33,28 @@ impl Names {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         name == "localhost" || name.ends_with(".localhost") || self.trusted.contains(&name)
     }
-}
 
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        let name = name.as_str().to_owned();
-        let may_be_private = self.may_be_private(&name);
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            if let Some(private) = found.iter().find(|found| !may_be_private && is_private(found.ip())) {
+    /// Refuses a name that stands for a private address, and may not.
+    fn check(&self, name: &str, found: &[SocketAddr]) -> io::Result<()> {
+        match found.iter().find(|found| is_private(found.ip())) {
+            Some(private) if !self.may_be_private(name) => {
                 let why = format!(
                     "{name} stands for the private address {}: name the address itself, which has to be allowed",
                     private.ip()
                 );
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why).into());
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
             }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (names, name) = (self.clone(), name.as_str().to_owned());
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            names.check(&name, &found)?;
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
@@ -135,6 +142,11 @@ mod tests {
         for name in ["example.com", "localhost.example.com", "notlocalhost"] {
             assert!(!names.may_be_private(name), "{name}");
         }
+        let (inner, outer) = ("10.0.0.1:0".parse().unwrap(), "1.1.1.1:0".parse().unwrap());
+        let refused = names.check("example.com", &[outer, inner]).unwrap_err().to_string();
+        assert!(refused.contains("example.com stands for the private address 10.0.0.1"), "{refused}");
+        names.check("example.com", &[outer]).unwrap();
+        names.check("proxy.corp", &[inner]).unwrap();
         assert!(Names::beside_proxies(&env("ALL_PROXY", "inner:1080")).may_be_private("inner"));
     }
 }
