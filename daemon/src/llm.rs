@@ -11,7 +11,7 @@ pub mod brief;
 mod desk;
 mod ending;
 mod errands;
-mod judge;
+pub(crate) mod judge;
 mod output;
 mod permit;
 mod run;

@@ -20,6 +20,7 @@ pub mod mailbox;
 pub mod message;
 pub mod notification;
 pub mod openrpc;
+pub mod permission;
 pub mod place;
 pub mod provider;
 pub mod runner;

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Acked, Empty, agent, ask, daemon, definition, event, mailbox, message, notification, runner, session,
-    task, team,
+    Acked, Empty, agent, ask, daemon, definition, event, mailbox, message, notification, permission,
+    provider, runner, session, task, team,
 };
 
 /// A method of the contract.
@@ -220,6 +220,12 @@ edges! { $
         "Gives past events again.";
     RunnerList "runner.list" Empty => runner::RunnerListResult,
         "Says which runners this machine has.";
+    ProviderList "provider.list" provider::ProviderListParams => provider::ProviderListResult,
+        "Lists the providers of models, as the caller's environment leads to them.";
+    PermissionCheck "permission.check" permission::PermissionCheckParams => permission::PermissionCheckResult,
+        "Says what would become of a tool call, without making it.";
+    PermissionRules "permission.rules" permission::PermissionRulesParams => permission::PermissionRulesResult,
+        "Lists the permission rules that hold in a place.";
     NotificationParse "notification.parse" notification::NotificationParseParams => notification::NotificationParseResult,
         "Reads an XML envelope.";
     TaskOutput "task.output" task::TaskOutputParams => task::TaskOutputResult,

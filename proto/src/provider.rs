@@ -1,4 +1,10 @@
-//! Providers of models: what of an environment leads to them.
+//! Providers of models: which there are, and what of an environment leads to them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Variables by which a provider is chosen and reached. A command sends those that it has: the daemon may have been
 /// started from elsewhere.
@@ -19,3 +25,39 @@ pub const VARIABLES: &[&str] = &[
     "no_proxy",
     "SSL_CERT_FILE",
 ];
+
+/// Params of `provider.list`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProviderListParams {
+    /// Variables above those of the caller, as a spawn has them. Values are not kept.
+    pub env: Option<BTreeMap<String, String>>,
+}
+
+/// A provider.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Provider {
+    /// Its name, which stands before a model's: `NAME/MODEL`.
+    pub name: String,
+    /// What it speaks: `anthropic`, `openai` or `offline`.
+    pub kind: String,
+    /// Its address, without the password that may stand in it.
+    pub base_url: Option<String>,
+    /// The variable with its key.
+    pub key_env: Option<String>,
+    /// Whether the environment has its key.
+    pub has_key: bool,
+    /// Short names, and the models that they stand for.
+    pub models: BTreeMap<String, String>,
+}
+
+/// Result of `provider.list`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderListResult {
+    /// The providers, in the order in which they are tried.
+    pub providers: Vec<Provider>,
+}

@@ -20,6 +20,7 @@ mod all {
     mod node;
     mod notification;
     mod output;
+    mod permission;
     mod process;
     mod restart;
     mod role;

@@ -12,6 +12,7 @@ use ccagent_proto::definition::{DefinitionGetParams, DefinitionListParams, Defin
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::message::{MessageDeliverParams, MessageSendParams};
 use ccagent_proto::method::Request;
+use ccagent_proto::permission::{PermissionCheckParams, PermissionRulesParams};
 use ccagent_proto::session::SessionOpenParams;
 use ccagent_proto::task::{TaskListParams, TaskResumeParams};
 use ccagent_proto::team::{TeamCreateParams, TeamJoinParams};
@@ -203,6 +204,31 @@ pub fn definition(params: &DefinitionGetParams) -> Result<(), Error> {
 /// `invalidParams` with the place.
 pub fn definition_file(params: &DefinitionValidateParams) -> Result<(), Error> {
     texts(&[("path", params.path.as_deref(), PATH_MOST), ("text", params.text.as_deref(), DEFINITION_MOST)])
+}
+
+/// Refuses a question about a tool call that says too much; what the call would be made with is not kept.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn permission_check(params: &PermissionCheckParams) -> Result<(), Error> {
+    texts(&[
+        ("taskId", params.task_id.as_deref(), TEXT_MOST),
+        ("sessionId", id_of(params.session_id.as_ref()), TEXT_MOST),
+        ("cwd", params.cwd.as_deref(), PATH_MOST),
+        ("mode", params.mode.as_deref(), TEXT_MOST),
+        ("toolName", Some(&params.tool_name), TEXT_MOST),
+    ])
+}
+
+/// Refuses a question about rules that says too much.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn permission_rules(params: &PermissionRulesParams) -> Result<(), Error> {
+    texts(&[
+        ("sessionId", id_of(params.session_id.as_ref()), TEXT_MOST),
+        ("cwd", params.cwd.as_deref(), PATH_MOST),
+    ])
 }
 
 fn session(p: &SessionOpenParams) -> Result<(), Error> {

@@ -4,12 +4,13 @@
 //! counts in the repository's own file only where this daemon wrote it as somebody's answer, which its store remembers.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ccagent_core::ask::answer::Granted;
 use ccagent_llm::definition::Profile;
-use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Rules, Settings, Source};
-use ccagent_llm::tool::Ask;
+use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source};
+use ccagent_llm::tool::{self, Access, Ask};
+use ccagent_llm::{alias, pool};
 use serde_json::Value;
 
 /// Bytes of the rules at most that an answer makes.
@@ -17,7 +18,7 @@ const RULES_MOST: usize = 16 << 10;
 
 /// Decides for one agent.
 #[derive(Clone, Debug)]
-pub(super) struct Judge {
+pub(crate) struct Judge {
     mode: Mode,
     files: Files,
     rules: Rules,
@@ -36,7 +37,7 @@ pub(super) enum Verdict {
 
 impl Judge {
     /// Reads the rules that hold where an agent works. Reads files, so it may block.
-    pub(super) fn load(mode: &str, home: Option<&str>, cwd: &str) -> Self {
+    pub(crate) fn load(mode: &str, home: Option<&str>, cwd: &Path) -> Self {
         let files = Files { managed: None, home: PathBuf::from(home.unwrap_or("/")), cwd: cwd.into() };
         let mode: Mode = serde_json::from_value(mode.into()).unwrap_or_default();
         Self::read(mode, files, &Granted::default())
@@ -71,11 +72,31 @@ impl Judge {
         self.files.root().display().to_string()
     }
 
+    /// What would become of a call; `None` of a tool that there is not.
+    pub(crate) fn decide(&self, tool: &str, input: &Value, cwd: &Path) -> Option<Decision> {
+        let known = tool::builtin().into_iter().find(|one| alias::same(&one.spec().name, tool));
+        let access = match known {
+            Some(known) => known.access(input),
+            // What a server's tool does nobody here knows.
+            None if pool::is_mcp(tool) => Access::Runs,
+            None => return None,
+        };
+        Some(self.of(&Call { tool, input: &resolved(tool, input), access, cwd }))
+    }
+
+    /// The rules, in the order in which they are looked through.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &Placed> {
+        self.rules.rules.iter()
+    }
+
+    fn of(&self, call: &Call<'_>) -> Decision {
+        permission::decide(self.mode, &self.rules, call)
+    }
+
     /// What becomes of a call.
     pub(super) fn judge(&self, ask: &Ask) -> Verdict {
         let input = resolved(&ask.tool, &ask.input);
-        let Decision { behavior, reason, .. } =
-            permission::decide(self.mode, &self.rules, &call(ask, &input));
+        let Decision { behavior, reason, .. } = self.of(&call(ask, &input));
         match behavior {
             Behavior::Allow => Verdict::Allowed,
             Behavior::Deny => Verdict::Denied(format!("This call is not permitted: {reason}")),

@@ -180,7 +180,8 @@ async fn provider(
 
 async fn judge(brief: &Brief, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
     let (mode, home, cwd) = (brief.permission_mode.clone(), env.get("HOME").cloned(), cwd.to_owned());
-    let loaded = tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), &cwd)).await;
+    let loaded =
+        tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), Path::new(&cwd))).await;
     loaded.map_err(|error| error.to_string())
 }
 

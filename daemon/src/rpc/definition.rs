@@ -93,7 +93,7 @@ async fn catalog(
     Context::blocking(move || Ok(caller.catalog(&caller.directory(cwd.as_deref()), profile, flags))).await
 }
 
-fn caller(origin: &Origin) -> brief::Caller {
+pub(super) fn caller(origin: &Origin) -> brief::Caller {
     brief::Caller::over_socket(&origin.connection.creator(), BTreeMap::new())
 }
 

@@ -13,7 +13,10 @@ use jsonrpsee::server::RegisterMethodError;
 use super::connection::Origin;
 use super::context::Context;
 use super::registry::{Api, Gate, Registry};
-use super::{ask, daemon, definition, events, explain, mail, session, spawn, stop, task, transcript};
+use super::{
+    ask, daemon, definition, events, explain, mail, permission, provider, session, spawn, stop, task,
+    transcript,
+};
 
 /// All methods of the daemon.
 ///
@@ -53,6 +56,9 @@ fn core_methods(registry: &mut Registry<Context>) {
     registry.page::<wire::DefinitionList, _, _>(definition::list);
     registry.page::<wire::DefinitionGet, _, _>(definition::get);
     registry.read::<wire::DefinitionValidate, _, _>(definition::validate);
+    registry.page::<wire::ProviderList, _, _>(provider::list);
+    registry.read::<wire::PermissionCheck, _, _>(permission::check);
+    registry.page::<wire::PermissionRules, _, _>(permission::rules);
     registry.work::<wire::SessionOpen, _, _>(session::open);
     registry.work::<wire::TeamJoin, _, _>(session::join);
     registry.work::<wire::TeamLeave, _, _>(session::leave);

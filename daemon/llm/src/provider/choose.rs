@@ -12,9 +12,11 @@
 //! A provider can be used when the environment has its key, or when it needs none. The order is the config's, then
 //! what is built in ([`setting`](super::setting)). Nothing here asks a network.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::mask::Secret;
+use super::http::without_password;
+use super::mask::{Mask, Secret};
 use super::openai::Limit;
 use super::price::Price;
 use super::setting::{Entry, Env, Kind, Setting, entries};
@@ -102,6 +104,23 @@ pub enum ChooseError {
     },
 }
 
+/// A provider as it is shown: without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its name.
+    pub name: String,
+    /// What it speaks.
+    pub kind: Kind,
+    /// Its address, without a password.
+    pub base_url: String,
+    /// The variable with its key.
+    pub key_env: Option<String>,
+    /// Whether the environment has that.
+    pub has_key: bool,
+    /// Short names, and the models that they stand for.
+    pub models: BTreeMap<String, String>,
+}
+
 /// Providers by name, in the order in which they are tried.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -123,6 +142,20 @@ impl Table {
     /// All providers, in their order.
     pub fn providers(&self) -> impl Iterator<Item = (&str, &Setting)> {
         self.entries.iter().map(|entry| (entry.name.as_str(), &entry.setting))
+    }
+
+    /// All providers as they are shown, for who has this environment.
+    pub fn shown(&self, env: &Env) -> Vec<Shown> {
+        let mask = Mask::new(self.secrets(env));
+        let one = |entry: &Entry| Shown {
+            name: entry.name.clone(),
+            kind: entry.setting.kind,
+            base_url: mask.text(without_password(&entry.base_url(env))),
+            key_env: entry.setting.key_env.clone(),
+            has_key: entry.key(env).is_some(),
+            models: entry.setting.models.clone(),
+        };
+        self.entries.iter().map(one).collect()
     }
 
     /// The values of all keys that an environment has, to keep them out of texts.

@@ -262,9 +262,11 @@ fn authorities(path: &str) -> Result<Vec<Certificate>, HttpError> {
 }
 
 /// An address as it may be shown.
-fn without_password(url: &str) -> String {
-    let Ok(mut shown) = Url::parse(url) else { return url.to_owned() };
-    // Addresses that can't have a name have no password either.
+pub(super) fn without_password(url: &str) -> String {
+    let Some(mut shown) = Url::parse(url).ok().filter(Url::has_host) else {
+        // It may lack its scheme.
+        return url.rsplit_once('@').map_or(url, |(_, host)| host).to_owned();
+    };
     shown.set_username("").and_then(|()| shown.set_password(None)).ok();
     shown.into()
 }

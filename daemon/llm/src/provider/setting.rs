@@ -26,6 +26,17 @@ pub enum Kind {
     Offline,
 }
 
+impl Kind {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Offline => "offline",
+        }
+    }
+}
+
 /// A provider, as `[provider.NAME]` says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

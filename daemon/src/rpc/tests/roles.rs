@@ -7,7 +7,7 @@ use super::client::{Client, call, error, result};
 use super::world::{World, spawn};
 
 /// What only operators may call.
-const OPERATORS: [&str; 18] = [
+const OPERATORS: [&str; 21] = [
     "daemon.config",
     "daemon.export",
     "daemon.reload",
@@ -17,6 +17,9 @@ const OPERATORS: [&str; 18] = [
     "notification.ack",
     "notification.list",
     "notification.next",
+    "permission.check",
+    "permission.rules",
+    "provider.list",
     "session.close",
     "session.get",
     "session.list",

@@ -1,0 +1,114 @@
+//! What would become of a tool call, and the rules that hold in a place. Nothing is called, nobody is asked, and no file
+//! is changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ccagent_core::bounds;
+use ccagent_llm::permission::{Behavior, Decision, Mode, Source};
+use ccagent_proto::method::SessionGet;
+use ccagent_proto::permission::{
+    PermissionBehavior, PermissionCheckParams, PermissionCheckResult, PermissionRule, PermissionRulesParams,
+    PermissionRulesResult,
+};
+use ccagent_proto::session::SessionGetParams;
+use ccagent_proto::{Error, Kind, SessionId};
+use serde_json::Value;
+
+use super::connection::Origin;
+use super::context::Context;
+use super::{definition, task};
+use crate::llm::judge::Judge;
+
+/// Where a call would be, and in whose name.
+struct Place {
+    mode: String,
+    home: Option<String>,
+    cwd: PathBuf,
+}
+
+/// Says what would become of a tool call.
+pub(crate) async fn check(
+    context: Arc<Context>,
+    origin: Origin,
+    params: PermissionCheckParams,
+) -> Result<PermissionCheckResult, Error> {
+    bounds::permission_check(&params)?;
+    if let Some(mode) = &params.mode {
+        let known = serde_json::from_value::<Mode>(mode.as_str().into());
+        known.map_err(|why| Error::new(Kind::InvalidParams, why.to_string()).with("path", "mode"))?;
+    }
+    let Place { mode, home, cwd } = place(&context, &origin, &params).await?;
+    let (tool, input) = (params.tool_name, Value::Object(params.input.unwrap_or_default()));
+    let decided = Context::blocking(move || {
+        let judge = Judge::load(&mode, home.as_deref(), &cwd);
+        judge.decide(&tool, &input, &cwd).ok_or_else(|| {
+            let why = format!(
+                "there is no tool {tool:?}: name one as an agent's pool has it, such as Read or Bash"
+            );
+            Error::new(Kind::InvalidParams, why).with("path", "toolName")
+        })
+    });
+    let Decision { behavior, reason, rule, source } = decided.await?;
+    let source = source.map_or("mode", Source::as_str).to_owned();
+    Ok(PermissionCheckResult { decision: shown(behavior), rule, source, reason })
+}
+
+/// Gives the rules that hold in a place.
+pub(crate) async fn rules(
+    context: Arc<Context>,
+    origin: Origin,
+    params: PermissionRulesParams,
+) -> Result<PermissionRulesResult, Error> {
+    bounds::permission_rules(&params)?;
+    let by = definition::caller(&origin);
+    let base = in_session(&context, &origin, params.session_id).await?;
+    let cwd = params.cwd.or(base);
+    let loaded = Context::blocking(move || {
+        let home = by.env.get("HOME").map(String::as_str);
+        Ok(Judge::load("default", home, &by.directory(cwd.as_deref())))
+    });
+    let judge = loaded.await?;
+    let rules = judge.rules().map(|placed| PermissionRule {
+        rule: placed.rule.to_string(),
+        behavior: shown(placed.rule.behavior()),
+        source: placed.source.as_str().to_owned(),
+    });
+    Ok(PermissionRulesResult { rules: rules.collect() })
+}
+
+async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParams) -> Result<Place, Error> {
+    let by = definition::caller(origin);
+    let own = by.env.get("HOME").cloned();
+    let Some(id) = &params.task_id else {
+        let base = in_session(context, origin, params.session_id.clone()).await?;
+        let cwd = by.directory(params.cwd.as_deref().or(base.as_deref()));
+        let mode = params.mode.clone().unwrap_or_else(|| "default".to_owned());
+        return Ok(Place { mode, home: own, cwd });
+    };
+    let task = task::get(context, &origin.connection.caller(), id).await?;
+    let launch = context.handle.launch(task.id).await?;
+    let home = launch.and_then(|launch| launch.base.get("HOME").cloned()).or(own);
+    let own = PathBuf::from(&task.cwd);
+    let cwd = params.cwd.as_ref().map_or_else(|| own.clone(), |named| own.join(named));
+    Ok(Place { mode: params.mode.clone().unwrap_or(task.permission_mode), home, cwd })
+}
+
+/// Where a session that is named works.
+async fn in_session(
+    context: &Context,
+    origin: &Origin,
+    named: Option<SessionId>,
+) -> Result<Option<String>, Error> {
+    let Some(session_id) = named else { return Ok(None) };
+    let caller = origin.connection.caller();
+    Ok(context.call::<SessionGet>(&caller, SessionGetParams { session_id }).await?.cwd)
+}
+
+const fn shown(behavior: Behavior) -> PermissionBehavior {
+    match behavior {
+        Behavior::Allow => PermissionBehavior::Allow,
+        Behavior::Ask => PermissionBehavior::Ask,
+        Behavior::Deny => PermissionBehavior::Deny,
+    }
+}
