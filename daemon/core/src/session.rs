@@ -82,6 +82,19 @@ impl Core {
         Ok(id)
     }
 
+    /// Where the session of `session_of` works, and under which number its values are kept.
+    ///
+    /// # Errors
+    /// As `session_of`.
+    pub fn surroundings(
+        &self,
+        caller: &Caller,
+        named: Option<&SessionId>,
+    ) -> Result<(Option<String>, Option<u64>), Error> {
+        let id = self.session_of(caller, named)?;
+        Ok((self.session(&id)?.cwd.clone(), self.live.session_vaults.get(&id).copied()))
+    }
+
     /// The session of an agent or a member; `main` when it was closed.
     fn home_of(&self, caller: &Caller) -> Option<SessionId> {
         let of_task = self.task_of(caller).and_then(|id| self.tasks.get(&id)).map(|row| &row.session);

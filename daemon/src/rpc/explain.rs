@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::connection::Origin;
 use super::context::Context;
-use super::definition;
+use super::{definition, spawn};
 use crate::llm::brief::{self, ModeSource, Worked};
 
 /// Says what a spawn would do.
@@ -24,17 +24,16 @@ pub(crate) async fn explain(
     params: AgentSpawnParams,
 ) -> Result<AgentExplainResult, Error> {
     let caller = origin.connection.creator();
-    let worked = match params.command {
-        Some(_) => None,
-        None => Some(worked(&context, &caller, &params).await?),
-    };
+    let inside = params.command.is_none() && params.resume_agent_id.is_none();
+    let worked = if inside { Some(worked(&context, &caller, &params).await?) } else { None };
     let answer = context.call::<AgentExplain>(&caller, params).await?;
     worked.map_or(Ok(answer.clone()), |worked| of_model(answer, worked))
 }
 
 async fn worked(context: &Context, caller: &Caller, params: &AgentSpawnParams) -> Result<Worked, Error> {
     bounds::spawn(params)?;
-    let by = brief::Caller::over_socket(caller, params.env.clone().unwrap_or_default());
+    let given = params.env.clone().unwrap_or_default();
+    let by = spawn::surroundings(context, caller, params, given).await?;
     let (params, known) = (params.clone(), context.runner.known());
     Context::blocking(move || brief::explained(&params, &by, &known)).await
 }

@@ -9,6 +9,7 @@
 //!                                       may have heard of it before it heard of the call
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccagent_core::{Caller, bounds};
@@ -52,12 +53,30 @@ async fn brief(context: &Context, caller: &mut Caller, params: &AgentSpawnParams
     bounds::spawn(params)?;
     let inside = params.command.is_none() && params.resume_agent_id.is_none() && params.prompt.is_some();
     if inside {
-        let by = brief::Caller::over_socket(caller, context.vault.get(caller.vault.as_slice()));
+        let given = context.vault.get(caller.vault.as_slice());
+        let by = surroundings(context, caller, params, given).await?;
         let (params, known) = (params.clone(), context.runner.known());
         let worked = Context::blocking(move || brief::of(&params, &by, &known)).await?;
         caller.brief = Some(Arc::new(worked.brief));
     }
     Ok(())
+}
+
+/// Where a spawn's agent works and its environment, with what the call gives above the session's.
+pub(super) async fn surroundings(
+    context: &Context,
+    caller: &Caller,
+    params: &AgentSpawnParams,
+    given: BTreeMap<String, String>,
+) -> Result<brief::Caller, Error> {
+    let (asker, session) = (caller.clone(), params.session_id.clone());
+    let found = context.handle.ask(move |core, _| core.surroundings(&asker, session.as_ref()));
+    let (cwd, vault) = found.await??;
+    let mut env = context.vault.get(vault.as_slice());
+    env.extend(given);
+    // A place that the call names begins where its caller is, and one that it does not name is the session's.
+    let cwd = cwd.filter(|_| params.cwd.is_none()).or_else(|| caller.cwd.clone());
+    Ok(brief::Caller { cwd, ..brief::Caller::over_socket(caller, env) })
 }
 
 /// Runs an ended task again.

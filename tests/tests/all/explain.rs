@@ -144,6 +144,28 @@ async fn the_model_is_explained_with_who_named_it() {
     daemon.end().await;
 }
 
+/// MD-01, I14: an agent has its session's directory and environment, the key of its provider among it, and the call's above
+/// both.
+#[tokio::test]
+async fn an_agent_has_what_its_session_gives() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let dir = daemon.home.join("project");
+    fs::create_dir_all(&dir).unwrap();
+    let env =
+        json!({ "ANTHROPIC_API_KEY": "dummy-key-of-the-tests", "CLAUDE_CODE_SUBAGENT_MODEL": "claude-x" });
+    let opened = conn.ok("session.open", json!({ "cwd": dir, "env": env })).await;
+    let session = &opened["sessionId"];
+    let found = conn.ok("agent.explain", json!({ "sessionId": session })).await;
+    assert_eq!((&found["model"], &found["modelSource"]), (&json!("anthropic/claude-x"), &json!("env")));
+    assert_eq!(found["cwd"], json!(dir));
+    let prompt = found["prompt"]["text"].as_str().unwrap();
+    assert!(prompt.contains(dir.to_str().unwrap()), "{prompt}");
+    let more = json!({ "sessionId": session, "env": { "CLAUDE_CODE_SUBAGENT_MODEL": "claude-y" } });
+    assert_eq!(conn.ok("agent.explain", more).await["model"], "anthropic/claude-y");
+    daemon.end().await;
+}
+
 /// cli.md, `explain`: it takes what `run` takes, needs no prompt and no key, and starts nothing.
 #[test]
 fn explain_says_what_a_run_would_do() {

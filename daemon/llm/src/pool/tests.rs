@@ -181,7 +181,7 @@ fn patterns_cover_tools_of_servers() {
     assert!(all.is_err());
 }
 
-/// TP-10 … TP-14: the lists and profiles of `qlogic`, under its own names and under ours.
+/// TP-10, TP-11, TP-12, TP-13, TP-14: the lists and profiles of `qlogic`, under its own names and under ours.
 #[test]
 fn qlogic_profiles_take_away_exactly_what_they_say() {
     assert_eq!(qlogic("verify", &SNAKE), ["read_file", "search", "exec"]);
