@@ -372,6 +372,11 @@ fn answer(p: &AskRespondParams) -> Result<(), Error> {
     if words().map(String::len).sum::<usize>() > KEPT_MOST {
         return Err(too_much("answers", KEPT_MOST, "bytes in answers together"));
     }
+    let input =
+        p.updated_input.as_ref().map(|input| serde_json::to_string(input).map_or(0, |text| text.len()));
+    if input.is_some_and(|bytes| bytes > PROMPT_MOST) {
+        return Err(too_much("updatedInput", PROMPT_MOST, "bytes in updatedInput"));
+    }
     Ok(())
 }
 

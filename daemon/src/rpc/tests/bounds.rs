@@ -71,6 +71,9 @@ fn smallest(schema: &Value, schemas: &Value) -> Value {
         return known.clone();
     }
     match schema["type"].as_str() {
+        Some("string") if schema["pattern"].as_str().is_some_and(|pattern| pattern.contains("ask_")) => {
+            "ask_1".into()
+        }
         Some("string") if schema.get("pattern").is_some() => {
             "agent_00000000-0000-0000-0000-000000000000".into()
         }
