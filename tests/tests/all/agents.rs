@@ -314,13 +314,13 @@ async fn a_page_is_got_where_a_rule_says_so() {
     let page = call("WebFetch", &json!({ "url": format!("{}/log", world.fake.url) }));
     let home = world.daemon.home.join("user");
     let env = json!({ "ANTHROPIC_BASE_URL": world.fake.url, "ANTHROPIC_API_KEY": KEY, "HOME": home });
-    let more = json!({ "permissionMode": "default", "env": env });
+    let more = json!({ "permissionMode": "dontAsk", "env": env });
     let run = async |word: &str| {
         let id = world.spawn(&format!("{word} {page}"), more.clone()).await;
         world.conn.wait(&id).await["result"]["text"].as_str().unwrap().to_owned()
     };
     let said = run("UNASKED").await;
-    assert!(said.contains("there is nobody to ask"), "{said}");
+    assert!(said.contains("nobody is asked"), "{said}");
     let rules = json!({ "permissions": { "allow": ["WebFetch(domain:127.0.0.1)"] } });
     let user = home.join(".claude");
     std::fs::create_dir_all(&user).unwrap();
