@@ -54,6 +54,8 @@ fn row(input: &Input<'_>) -> Row {
         summary: input.summary.into(),
         output_bytes: 0,
         result: input.result.map(Into::into),
+        tokens: 0,
+        calls: 0,
         duration_ms: input.duration_ms,
         created_at: 0,
     }
