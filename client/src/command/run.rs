@@ -39,7 +39,7 @@ pub(super) struct Modelled {
     /// The definition of the agent
     #[arg(long, value_name = "TYPE")]
     agent: Option<String>,
-    /// The model: a name, PROVIDER/NAME, or offline[:FILE]
+    /// The model: a name, PROVIDER/NAME, offline or offline:FILE
     #[arg(long)]
     model: Option<String>,
     /// Answers of the model at most
