@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An agent is a future: it holds its conversation, and nothing that another one could see. What it needs of the rest
-//! of the daemon (its mail, other agents, permission) it asks a [`Host`](host::Host) for. Deliberately not here: the
+//! of the daemon (its mail, other agents, permission) it asks a [`Host`] for. Deliberately not here: the
 //! registry, the store and the socket. Nothing in this crate knows them.
 
 pub mod agent;
