@@ -182,7 +182,6 @@ pub const KEYS: &[Key] = &[
         "how long an ask waits for an answer before it counts as denied",
     ),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
-    key("fork.max_depth", "1", Shape::Count, "how many forks may stand below each other"),
     key("flags.FORK_SUBAGENT", "true", Shape::Switch, "a spawn without a type is a fork where it can be one"),
     key("flags.BUILTIN_EXPLORE_PLAN_AGENTS", "true", Shape::Switch, "the agents Explore and Plan exist"),
     key("flags.VERIFICATION_AGENT", "true", Shape::Switch, "the agent Verification exists"),
