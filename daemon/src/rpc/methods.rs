@@ -37,9 +37,7 @@ pub fn api(context: Arc<Context>) -> Result<Api, RegisterMethodError> {
     registry.subscription::<AskSubscribe, _, _>(ask::subscribe);
     registry.subscription::<MailboxSubscribe, _, _>(mail::subscribe);
     registry.subscription::<TaskFollow, _, _>(task::follow);
-    if let Ok(document) = serde_json::value::to_raw_value(&openrpc::document()) {
-        registry.fixed("rpc.discover", document);
-    }
+    registry.fixed("rpc.discover", openrpc::document);
     Ok(registry.finish()?.bounded_by(driver))
 }
 

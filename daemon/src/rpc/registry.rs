@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ccagent_core::input::Run;
 use ccagent_core::role::is_for_operators;
@@ -22,7 +22,8 @@ use jsonrpsee::types::Id;
 use jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 use jsonrpsee::{ResponsePayload, RpcModule};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::connection::Origin;
 use super::service::{answer_too_long, cancelled_error, object};
@@ -218,13 +219,17 @@ impl<C: Send + Sync + 'static> Registry<C> {
         self.note(inserted);
     }
 
-    /// A method without params whose answer never changes.
-    pub fn fixed(&mut self, name: &'static str, answer: Box<RawValue>) {
+    /// A method without params whose answer never changes. It is made when it is first asked for: few ask.
+    pub fn fixed(&mut self, name: &'static str, make: impl Fn() -> Value + Send + Sync + 'static) {
         self.manners.insert(name, Manner::Page);
-        let answer: Arc<RawValue> = answer.into();
+        let answer = LazyLock::new(move || {
+            to_raw_value(&make())
+                .map(Arc::<RawValue>::from)
+                .map_err(|error| Error::new(Kind::Internal, error.to_string()))
+        });
         let inserted = self.module.register_method(name, move |params, (), _| {
             let params = self::params::<ccagent_proto::Empty>(params.as_str());
-            params.map(|_| Arc::clone(&answer)).map_err(|error| object(&error))
+            params.and_then(|_| LazyLock::force(&answer).clone()).map_err(|error| object(&error))
         });
         let inserted = inserted.map(|_| ());
         self.note(inserted);
