@@ -50,7 +50,7 @@ impl Fake {
         Self { child, url: line.trim().to_owned() }
     }
 
-    /// The requests so far, oldest first: `path`, `key` and `body`.
+    /// The requests so far, oldest first: `path`, `key`, `body`, and when it came `at`, in seconds since the first.
     pub fn log(&self) -> Vec<Value> {
         let text = self.http("GET", "/log");
         serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()

@@ -25,6 +25,7 @@ mod walk;
 mod web_fetch;
 mod write;
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,8 +72,20 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The spec of a tool whose input is a type.
-    pub fn of<T: JsonSchema>(name: &str, description: &str) -> Arc<Self> {
+    /// The spec of a tool whose input is a type. It is made once for all agents: schemas take up a lot.
+    pub fn of<T: JsonSchema + 'static>(name: &str, description: &str) -> Arc<Self> {
+        static MADE: Mutex<Vec<(TypeId, Arc<Spec>)>> = Mutex::new(Vec::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let input = TypeId::of::<T>();
+        if let Some((_, spec)) = made.iter().find(|(of, spec)| *of == input && spec.name == name) {
+            return spec.clone();
+        }
+        let spec = Self::new::<T>(name, description);
+        made.push((input, spec.clone()));
+        spec
+    }
+
+    fn new<T: JsonSchema>(name: &str, description: &str) -> Arc<Self> {
         let mut schema = Value::from(schemars::schema_for!(T));
         if let Some(object) = schema.as_object_mut() {
             object.remove("$schema");

@@ -91,7 +91,9 @@ async fn work(
     halt: Halt,
     output: &Output,
 ) -> Result<Finished, String> {
-    let launch = launch(inner, start).await?;
+    let mut launch = launch(inner, start).await?;
+    // It may be long, and is in the conversation from here on.
+    let first = launch.prompt.take();
     let brief = launch.brief.clone().ok_or("what it is was not stored")?;
     let given = inner.vault.get(&start.vaults);
     let env = brief::environment(environment(inner, start, &launch, given.clone()));
@@ -125,7 +127,7 @@ async fn work(
     let Found { transcript, mut messages, mut seen, .. } = conversation(start, &brief).await?;
     let id = format!("prompt:{}", start.attempt);
     if let Some(text) =
-        prompt(inner, start, &launch, messages.is_empty()).await?.filter(|_| !seen.contains(&id))
+        prompt(inner, start, first.filter(|_| messages.is_empty())).await?.filter(|_| !seen.contains(&id))
     {
         let message = Message::user(text);
         transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
@@ -260,9 +262,9 @@ async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
 }
 
 /// What this run is given to do: the first work in a new conversation, else what its resume brought (H108).
-async fn prompt(inner: &Inner, start: &Start, launch: &Launch, new: bool) -> Result<Option<String>, String> {
-    if new {
-        return Ok(launch.prompt.clone());
+async fn prompt(inner: &Inner, start: &Start, first: Option<String>) -> Result<Option<String>, String> {
+    if first.is_some() {
+        return Ok(first);
     }
     match record(inner, Prompt::KIND, start).await? {
         Some(Record::Prompt(prompt)) if prompt.attempt == start.attempt => Ok(Some(prompt.text)),

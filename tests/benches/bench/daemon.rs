@@ -27,7 +27,7 @@ impl Daemon {
         let directory = bench.directory(name)?;
         std::fs::write(
             directory.join("config.toml"),
-            "[daemon]\nlog = \"error\"\n[output]\ntask = \"20GiB\"\n",
+            "[daemon]\nlog = \"error\"\n[output]\ntask = \"20GiB\"\n[limits]\nagents_per_session = 2000\nagents = 2000\n",
         )?;
         let socket = directory.join("s");
         let child = spawn(&bench.programs, &directory, &socket).await?;

@@ -12,12 +12,16 @@
 mod agents;
 mod daemon;
 mod file_mailbox;
+mod fleet;
 mod floor;
 mod mail;
 mod memory;
+mod model;
 mod reads;
+mod search;
 mod stats;
 mod table;
+mod turn;
 mod wire;
 
 use std::future::Future;
@@ -88,6 +92,15 @@ async fn run(sections: &[&str]) -> Result<()> {
     }
     if wanted("output") {
         section("output", agents::output(&mut bench)).await?;
+    }
+    if wanted("turn") {
+        section("turn", turn::run(&mut bench)).await?;
+    }
+    if wanted("fleet") {
+        section("fleet", fleet::run(&mut bench)).await?;
+    }
+    if wanted("search") {
+        section("search", search::run(&mut bench)).await?;
     }
     println!("{}\n\n{}", machine(&bench), bench.table);
     Ok(())

@@ -106,6 +106,11 @@ async fn shims(bench: &mut Bench, client: &mut Line) -> Result<()> {
 async fn finished_tasks(daemon: &Daemon, count: usize) -> Result<()> {
     let params = json!({ "command": ["true"], "runInBackground": true });
     spawn(daemon, &request("agent.spawn", &params), count).await?;
+    settle(daemon).await
+}
+
+/// Waits until nothing is queued and nothing runs.
+pub(crate) async fn settle(daemon: &Daemon) -> Result<()> {
     let mut client = daemon.connect().await?;
     // A few at a time: what waiting itself takes up is not what is measured.
     for status in ["queued", "running"] {
@@ -132,7 +137,7 @@ async fn failed_tasks(daemon: &Daemon, count: usize) -> Result<()> {
 }
 
 /// Sends so many spawns by many clients.
-async fn spawn(daemon: &Daemon, line: &[u8], count: usize) -> Result<()> {
+pub(crate) async fn spawn(daemon: &Daemon, line: &[u8], count: usize) -> Result<()> {
     let mut set = JoinSet::new();
     for _ in 0..CLIENTS {
         let (mut client, line) = (daemon.connect().await?, line.to_vec());

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -34,6 +34,8 @@ type Body = BoxBody<Bytes, io::Error>;
 struct State {
     kept: VecDeque<Kept>,
     bytes: usize,
+    /// Where the clock of the requests began.
+    began: Option<Instant>,
     /// How many came in all.
     came: watch::Sender<usize>,
     /// How often a fault of a prompt happened.
@@ -45,6 +47,8 @@ struct Kept {
     path: String,
     key: String,
     body: Bytes,
+    /// When it came, on the clock of the requests.
+    at: Duration,
 }
 
 /// Serves until it is dropped; each answer takes `latency` to begin.
@@ -94,7 +98,7 @@ async fn answer(
     };
     let (wait, outcome) = {
         let mut state = state.lock().unwrap();
-        state.keep(Kept { path, key, body: body.clone() });
+        state.keep(path, key, body.clone());
         answer::of(dialect, &asked, body.len(), |prompt, fault, times| state.due(prompt, fault, times))
     };
     if !(latency + wait).is_zero() {
@@ -113,9 +117,10 @@ async fn answer(
 }
 
 impl State {
-    fn keep(&mut self, kept: Kept) {
-        self.bytes += kept.body.len();
-        self.kept.push_back(kept);
+    fn keep(&mut self, path: String, key: String, body: Bytes) {
+        let at = self.began.get_or_insert_with(Instant::now).elapsed();
+        self.bytes += body.len();
+        self.kept.push_back(Kept { path, key, body, at });
         self.came.send_modify(|came| *came += 1);
         while self.kept.len() > MOST_KEPT.0 || self.bytes > MOST_KEPT.1 {
             let Some(oldest) = self.kept.pop_front() else { break };
@@ -125,7 +130,7 @@ impl State {
 
     fn log(&self) -> Bytes {
         let requests = self.kept.iter().map(
-            |kept| json!({"path": kept.path, "key": kept.key, "body": String::from_utf8_lossy(&kept.body)}),
+            |kept| json!({"path": kept.path, "key": kept.key, "at": kept.at.as_secs_f64(), "body": String::from_utf8_lossy(&kept.body)}),
         );
         requests.collect::<Value>().to_string().into()
     }

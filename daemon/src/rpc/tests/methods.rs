@@ -158,10 +158,7 @@ fn api(context: &Arc<Context>) -> Api {
     registry.subscription::<Once, _, _>(|_, _, _| async move {
         Ok(futures_util::stream::iter([page()]).chain(futures_util::stream::pending()).boxed())
     });
-    registry.fixed(
-        "rpc.discover",
-        serde_json::value::to_raw_value(&serde_json::json!({"openrpc": "1"})).unwrap(),
-    );
+    registry.fixed("rpc.discover", || serde_json::json!({"openrpc": "1"}));
     registry.finish().unwrap()
 }
 
