@@ -23,6 +23,7 @@ mod send;
 mod session;
 mod spawn;
 mod team;
+pub(crate) mod trust;
 mod version;
 mod wait;
 
@@ -104,6 +105,9 @@ enum Command {
     /// Show which types of agents there are
     #[command(subcommand)]
     Agents(definition::Command),
+    /// Say what of a repository may run: its hooks, its MCP servers, agents that bring either
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Print events, past or as they come
     Events(event::Args),
     /// Call any method by its name
@@ -188,6 +192,7 @@ async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
         Command::Team(command) => team::run(app, command).await,
         Command::Session(command) => session::run(app, command).await,
         Command::Agents(command) => definition::run(app, command).await,
+        Command::Trust(command) => trust::run(app, command).await,
         Command::Events(args) => event::run(app, args).await,
         Command::Rpc(args) => rpc::run(app, args).await,
         Command::Schema => rpc::schema(app),

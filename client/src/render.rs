@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod mail;
 pub(crate) mod task;
 pub(crate) mod team;
+pub(crate) mod trust;
 
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width};
 use jiff::Timestamp;

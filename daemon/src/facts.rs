@@ -22,6 +22,7 @@ use crate::rpc::daemon::{Daemon, Info, Overview};
 use crate::rpc::peer::Node;
 use crate::runner::Runner;
 use crate::store::{Durability, Store};
+use crate::trust::Trust;
 use crate::vault::Vault;
 
 /// The file system type of a memory disk.
@@ -42,6 +43,8 @@ pub struct Facts {
     pub runner: Runner,
     /// Environment values.
     pub vault: Arc<Vault>,
+    /// What of repositories may run.
+    pub trust: Arc<Trust>,
     /// Ends the daemon.
     pub stop: CancellationToken,
     /// Where connections and their work live.
@@ -144,7 +147,7 @@ impl Facts {
 
     /// What agents are made with from now on.
     pub fn tell_agents(&self) {
-        self.runner.learn(known(&self.config.current()));
+        self.runner.learn(known(&self.config.current(), self.trust.clone()));
     }
 
     async fn overview(self, edges: Edges) -> Result<Overview, Error> {
@@ -243,10 +246,11 @@ fn no_flag(name: &str) -> Error {
 }
 
 /// What of a config agents inside the daemon are made with.
-fn known(config: &Config) -> Known {
+fn known(config: &Config, trust: Arc<Trust>) -> Known {
     let flags = config.flags().into_iter().map(|(name, on)| (name, serde_json::Value::from(on)));
     Known {
         table: Table::new(config.providers.clone()),
         flags: serde_json::from_value(flags.collect::<serde_json::Map<_, _>>().into()).unwrap_or_default(),
+        trust,
     }
 }

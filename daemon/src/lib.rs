@@ -21,6 +21,7 @@ pub mod runtime;
 pub mod shutdown;
 pub mod socket;
 pub mod store;
+pub mod trust;
 pub mod vault;
 
 use std::os::unix::net::UnixListener;
@@ -43,6 +44,7 @@ use hub::{Bounds, Hub};
 use runner::{Delegated, Runner, Settings};
 use socket::Bound;
 use store::Store;
+use trust::Trust;
 use vault::Vault;
 
 /// How long connections may go on after the daemon was told to stop, and after them the runner.
@@ -97,6 +99,7 @@ pub async fn serve(
     };
     let hub = Hub::new(epoch, bounds);
     let vault = Arc::new(Vault::default());
+    let trust = Arc::new(Trust::open(&config.state_dir)?);
     let runner = Runner::new(settings(&config)?, store.clone(), hub.clone(), vault.clone())?;
     let inbox = config.count("limits.inbox") as usize;
     let (mut driver, handle) = Driver::new(core, store.clone(), hub.clone(), runner.clone(), inbox);
@@ -114,6 +117,7 @@ pub async fn serve(
         hub,
         runner: runner.clone(),
         vault,
+        trust,
         stop: stop.clone(),
         tracker: tracker.clone(),
         started_at: Clock::start().now(),

@@ -8,11 +8,14 @@
 //! itself is the crate `ccagent-llm`; here is what joins it to the store, the core and the files of a task.
 
 pub mod brief;
+mod company;
 mod desk;
 mod ending;
 mod errands;
+mod hooked;
 pub(crate) mod judge;
 mod output;
+pub(crate) mod outside;
 mod permit;
 mod run;
 
@@ -41,6 +44,7 @@ use crate::driver::Handle;
 use crate::hub::Hub;
 use crate::panic;
 use crate::store::Store;
+use crate::trust::Trust;
 use crate::vault::Vault;
 
 use output::Output;
@@ -64,6 +68,8 @@ pub struct Known {
     pub table: Table,
     /// Which features are on.
     pub flags: Flags,
+    /// What of repositories may run.
+    pub trust: Arc<Trust>,
 }
 
 /// The agents inside the daemon.

@@ -202,6 +202,11 @@ impl Runner {
         self.inner.inside.learn(known);
     }
 
+    /// The shim's executable.
+    pub fn shim(&self) -> PathBuf {
+        self.inner.settings.shim.clone()
+    }
+
     /// What agents inside the daemon are made with.
     pub fn known(&self) -> Arc<Known> {
         self.inner.inside.known()

@@ -126,6 +126,8 @@ kinds! {
     NoMember = 1404 "noMember" false,
     /// Only the lead may do this.
     LeadOnly = 1405 "leadOnly" false,
+    /// It is another one now than the caller saw.
+    RevisionConflict = 1416 "revisionConflict" false,
     /// The ask was answered already, or withdrawn.
     AskAnswered = 1501 "askAnswered" false,
     /// The ask's deadline passed.

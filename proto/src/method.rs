@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Acked, Empty, agent, ask, daemon, definition, event, mailbox, message, notification, permission,
-    provider, runner, session, task, team,
+    Acked, Empty, agent, ask, daemon, definition, event, hook, mailbox, mcp, message, notification,
+    permission, provider, runner, session, task, team, trust,
 };
 
 /// A method of the contract.
@@ -218,6 +218,16 @@ edges! { $
         "Says what is wrong with a file of a definition.";
     EventReplay "event.replay" event::EventReplayParams => event::EventReplayResult,
         "Gives past events again.";
+    HookList "hook.list" hook::HookListParams => hook::HookListResult,
+        "Lists the hooks that there are in a place.";
+    McpList "mcp.list" mcp::McpListParams => mcp::McpListResult,
+        "Lists the MCP servers that there are in a place, and tries them where asked.";
+    TrustList "trust.list" trust::TrustListParams => trust::TrustListResult,
+        "Lists what a repository brings that runs programs, and whether it may.";
+    TrustAdd "trust.add" trust::TrustAddParams => trust::TrustListResult,
+        "Lets what a repository brings run, as long as it stays as it is.";
+    TrustRemove "trust.remove" trust::TrustRemoveParams => trust::TrustListResult,
+        "Takes trust back.";
     RunnerList "runner.list" Empty => runner::RunnerListResult,
         "Says which runners this machine has.";
     ProviderList "provider.list" provider::ProviderListParams => provider::ProviderListResult,

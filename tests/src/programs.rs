@@ -24,6 +24,11 @@ pub fn fake_api() -> PathBuf {
     beside().join("fake-api")
 }
 
+/// The stand-in for MCP servers, which is built with the tests.
+pub fn fake_mcp() -> PathBuf {
+    beside().join("fake-mcp")
+}
+
 /// `target/<profile>`.
 fn beside() -> PathBuf {
     let own = std::env::current_exe().unwrap();

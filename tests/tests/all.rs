@@ -11,11 +11,13 @@ mod all {
     mod event;
     mod explain;
     mod framing;
+    mod hook;
     mod hostile;
     mod idempotency;
     mod llm;
     mod log;
     mod mailbox;
+    mod mcp;
     mod message;
     mod node;
     mod notification;
@@ -36,4 +38,5 @@ mod all {
     mod task;
     mod team;
     mod transcript;
+    mod trust;
 }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     ("config", &["store"]),
     ("driver", &["hub", "store"]),
-    ("facts", &["config", "driver", "hub", "llm", "rpc", "runner", "store", "vault"]),
+    ("facts", &["config", "driver", "hub", "llm", "rpc", "runner", "store", "trust", "vault"]),
     ("heap", &[]),
     ("hub", &[]),
-    ("llm", &["driver", "hub", "panic", "store", "vault"]),
+    ("llm", &["driver", "hub", "panic", "store", "trust", "vault"]),
     ("log", &[]),
     ("panic", &[]),
     ("ready", &[]),
@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shutdown", &[]),
     ("socket", &[]),
     ("store", &["panic", "removal"]),
+    ("trust", &[]),
     ("vault", &[]),
 ];
 

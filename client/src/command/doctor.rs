@@ -68,6 +68,7 @@ pub(super) async fn run(app: &App) -> anyhow::Result<Exit> {
     let pid = status.as_ref().map(|status| status.pid);
     checks.extend(machine::surroundings(&place, pid));
     if let Some(status) = status {
+        checks.extend(trust(&place).await);
         checks.extend(
             status
                 .warnings
@@ -179,6 +180,18 @@ async fn daemon(place: &Place, checks: &mut Vec<Check>) -> Option<DaemonStatusRe
         checks.push(Check::warn("state", message, "CCAGENT_STATE_DIR or the config differ between the two"));
     }
     Some(status)
+}
+
+/// What of the repository here does not run.
+async fn trust(place: &Place) -> Option<Check> {
+    let client = Client::connect(&place.socket).await.ok()?;
+    client.greet(hello(place)).await.ok()?;
+    let found = super::trust::list(&client, None).await.ok()?;
+    let held: Vec<&str> =
+        found.items.iter().filter(|item| !item.state.may_run()).map(|item| item.path.as_str()).collect();
+    let advice = "look at what they run, then: ccagentctl trust add";
+    (!held.is_empty())
+        .then(|| Check::warn("trust", format!("not trusted, so not run: {}", held.join(", ")), advice))
 }
 
 #[cfg(test)]

@@ -231,6 +231,14 @@ pub fn permission_rules(params: &PermissionRulesParams) -> Result<(), Error> {
     ])
 }
 
+/// Refuses a place that is longer than any path.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn place(cwd: Option<&str>, path: Option<&str>) -> Result<(), Error> {
+    texts(&[("cwd", cwd, PATH_MOST), ("path", path, PATH_MOST)])
+}
+
 fn session(p: &SessionOpenParams) -> Result<(), Error> {
     texts(&[
         ("cwd", p.cwd.as_deref(), PATH_MOST),

@@ -41,7 +41,7 @@ use crate::record::Record;
 use crate::table::Stored;
 
 pub use archive::Archive;
-pub use brief::Brief;
+pub use brief::{Brief, Own};
 pub use index::Tasks;
 pub use spec::{Budget, Spec};
 pub use work::{Step, Work};

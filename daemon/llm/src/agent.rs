@@ -13,6 +13,7 @@
 mod calls;
 mod compact;
 mod ended;
+mod hooked;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -113,6 +114,8 @@ struct Counts {
     too_long: u32,
     changed: Vec<std::path::PathBuf>,
     repeats: calls::Repeats,
+    /// How often in a row hooks kept it from ending.
+    objections: u32,
 }
 
 impl Counts {
@@ -168,7 +171,7 @@ impl Agent {
             }
             self.take_incoming(Results::default()).await?;
             if self.has_said_its_last() {
-                self.rest().await?;
+                self.rest(counts).await?;
                 continue;
             }
             self.check_budget(counts)?;
@@ -332,13 +335,13 @@ impl Agent {
     }
 
     /// The model is done: so is the agent, unless something can still come.
-    async fn rest(&self) -> Result<(), Leave> {
+    async fn rest(&mut self, counts: &mut Counts) -> Result<(), Leave> {
         let more = tokio::select! {
             biased;
             () = self.halt.graceful.cancelled() => return Err(Leave::Halted),
             more = self.host.more() => more,
         };
-        if more { Ok(()) } else { Err(Leave::Done) }
+        if more { Ok(()) } else { self.ending(counts).await }
     }
 
     /// The specs that leave with each request.

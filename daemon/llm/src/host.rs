@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::hook::Said;
 use crate::message::Usage;
 use crate::tool::{Ask, Outcome};
 
@@ -151,6 +152,21 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
 
     /// Asks for permission for what no rule allows and no rule denies.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission>;
+
+    /// What hooks say before a call.
+    fn before<'a>(&'a self, _ask: &'a Ask, _id: &'a str) -> BoxFuture<'a, Said> {
+        async { Said::default() }.boxed()
+    }
+
+    /// What hooks say behind a call that was made.
+    fn after<'a>(&'a self, _ask: &'a Ask, _id: &'a str, _outcome: &'a Outcome) -> BoxFuture<'a, Said> {
+        async { Said::default() }.boxed()
+    }
+
+    /// What hooks say to the end of a run: its last text, and how often they kept it from ending before.
+    fn ending<'a>(&'a self, _text: Option<&'a str>, _again: u32) -> BoxFuture<'a, Said> {
+        async { Said::default() }.boxed()
+    }
 
     /// Agents that run for this one, a line each.
     fn roster(&self) -> BoxFuture<'_, Vec<String>> {

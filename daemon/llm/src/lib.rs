@@ -15,7 +15,9 @@ pub mod alias;
 pub mod definition;
 pub mod document;
 pub mod flags;
+pub mod hook;
 pub mod host;
+pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod permission;
@@ -27,6 +29,7 @@ pub mod route;
 pub mod tether;
 pub mod tool;
 pub mod transcript;
+pub mod trust;
 
 pub use agent::{Agent, Ended, Finish, Limits};
 pub use host::{Host, Incoming, Progress};

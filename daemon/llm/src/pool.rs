@@ -253,6 +253,12 @@ pub fn covers_mcp(pattern: &str, tool: &str) -> bool {
     }
 }
 
+/// Whether the lists of a definition leave it a tool of an MCP server.
+pub fn admits_mcp(listed: Option<&[String]>, denied: &[String], tool: &str) -> bool {
+    let lists = |list: &[String]| list.iter().any(|entry| entry == "*" || is_listed(base(entry), tool));
+    listed.is_none_or(lists) && !denied.iter().any(|entry| is_denied(entry, tool))
+}
+
 impl Pool {
     fn keep(&mut self, stage: Stage, keep: impl Fn(&str) -> bool) {
         let removed = &mut self.removed;
@@ -364,7 +370,12 @@ fn base(entry: &str) -> &str {
 
 /// Whether an entry of `tools` names a tool. All tools of all servers can be denied at once, not allowed at once.
 fn is_listed(entry: &str, tool: &str) -> bool {
-    if is_mcp(entry) { entry != "mcp__*" && covers_mcp(entry, tool) } else { alias::same(entry, tool) }
+    if !is_mcp(entry) {
+        return alias::same(entry, tool);
+    }
+    // What stands for all tools of a server is there for each that is named.
+    let of_server = tool.strip_suffix('*').is_some_and(|server| entry.starts_with(server));
+    entry != "mcp__*" && (of_server || covers_mcp(entry, tool))
 }
 
 /// Whether an entry of `disallowedTools` takes a tool away. One with parentheses denies some calls and not the tool.

@@ -5,7 +5,7 @@
 //! escaped whole.
 
 /// The elements that only the daemon writes.
-const OURS: &[&str] = &["task-notification", "message", "usage", "system-reminder", "fetched"];
+const OURS: &[&str] = &["task-notification", "message", "usage", "system-reminder", "fetched", "hook"];
 
 /// The text, in which nothing looks like what the daemon says.
 pub fn plain(text: &str) -> String {

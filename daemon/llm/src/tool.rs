@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::hook::Word;
 use crate::host::Host;
 use crate::provider::mask::Mask;
 
@@ -133,6 +134,8 @@ pub struct Ask {
     pub access: Access,
     /// Where relative paths begin.
     pub cwd: PathBuf,
+    /// What hooks said to it.
+    pub hooked: Word,
 }
 
 /// What a call gave.
@@ -146,6 +149,8 @@ pub struct Outcome {
     pub changed: Vec<PathBuf>,
     /// What is acknowledged to the host once the result stands in the transcript.
     pub heard: Vec<String>,
+    /// Why the agent is to end now.
+    pub halt: Option<String>,
 }
 
 impl Outcome {

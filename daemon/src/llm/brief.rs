@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::Known;
+use super::{Known, outside};
 
 use ccagent_core::task::Brief;
 use ccagent_llm::alias;
@@ -76,6 +76,8 @@ pub struct Worked {
     pub missing: Option<Error>,
     /// Who said what it may do unasked.
     pub mode_source: ModeSource,
+    /// What of repositories does not run, since nobody trusted it, a sentence each.
+    pub held: Vec<String>,
 }
 
 /// Who said what an agent may do unasked.
@@ -123,7 +125,10 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let background = routed.route.is_asynchronous();
     let place = Place { cwd: &cwd, user: user.as_deref(), env: &caller.env };
     let memory = memory(&entry.definition, &place);
-    let pool = tools(&entry, who(params, caller, profile, routed.route), memory.as_deref())?;
+    let files = outside::files(&caller.env, &cwd);
+    let outside = outside::at_spawn(&entry, profile, &files, &known.trust.current());
+    let who = who(params, caller, profile, routed.route);
+    let pool = tools(&entry, who, memory.as_deref(), outside.servers)?;
     let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);
     let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
     let prompt = text(params, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
@@ -140,8 +145,9 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         max_turns: params.max_turns.or(entry.definition.max_turns.map(Into::into)),
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
+        own: outside.own,
     };
-    Ok(Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source })
+    Ok(Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source, held: outside.held })
 }
 
 impl Caller {
@@ -238,10 +244,11 @@ fn who(params: &AgentSpawnParams, caller: &Caller, profile: Profile, route: Rout
     }
 }
 
-fn tools(entry: &Entry, who: Who<'_>, memory: Option<&Path>) -> Result<Pool, Error> {
+fn tools(entry: &Entry, who: Who<'_>, memory: Option<&Path>, servers: Vec<String>) -> Result<Pool, Error> {
     let all = tool::builtin();
     let names = all.iter().map(|tool| tool.spec().name.clone());
-    let available: Vec<String> = names.filter(|name| memory.is_some() || name != MEMORY).collect();
+    let available: Vec<String> =
+        names.filter(|name| memory.is_some() || name != MEMORY).chain(servers).collect();
     let origin = if entry.source == Source::BuiltIn { Origin::BuiltIn } else { Origin::Custom };
     let pool = pool::of(&available, who, Some(&entry.definition), origin, &Policy::default());
     pool.map_err(|none| Error::new(Kind::ZeroTools, none.to_string()).with("agentType", none.agent))

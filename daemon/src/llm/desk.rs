@@ -9,6 +9,7 @@ use ccagent_core::input::{Report, Run};
 use ccagent_core::notification::Coming;
 use ccagent_core::task::Step;
 use ccagent_core::{Caller, RunnerEvent};
+use ccagent_llm::hook::{Said, Watch};
 use ccagent_llm::host::{Background, Errand, Host, Incoming, Permission, Progress};
 use ccagent_llm::provider::price::Price;
 use ccagent_llm::tool::{Ask, Outcome};
@@ -44,6 +45,8 @@ pub(super) struct Desk {
     pub(super) output: Output,
     pub(super) judge: Judge,
     pub(super) means: Means,
+    /// The hooks that are asked about what it does.
+    pub(super) watch: Option<Watch>,
     /// The ends of which results tell that do not stand in its transcript yet.
     pub(super) told: Mutex<HashSet<Run>>,
     /// What its model's tokens cost, if that is known.
@@ -171,6 +174,18 @@ impl Host for Desk {
 
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Permission> {
         self.permit(ask).boxed()
+    }
+
+    fn before<'a>(&'a self, ask: &'a Ask, id: &'a str) -> BoxFuture<'a, Said> {
+        self.hooks_before(ask, id).boxed()
+    }
+
+    fn after<'a>(&'a self, ask: &'a Ask, id: &'a str, outcome: &'a Outcome) -> BoxFuture<'a, Said> {
+        self.hooks_after(ask, id, outcome).boxed()
+    }
+
+    fn ending<'a>(&'a self, text: Option<&'a str>, again: u32) -> BoxFuture<'a, Said> {
+        self.hooks_ending(text, again).boxed()
     }
 
     fn errand(&self, errand: Errand) -> BoxFuture<'_, Outcome> {

@@ -31,8 +31,13 @@ pub(super) enum Verdict {
     Allowed,
     /// It may not; the reason goes to the model.
     Denied(String),
-    /// Somebody has to be asked, for this reason.
-    Asks(String),
+    /// Somebody has to be asked.
+    Asks {
+        /// Why.
+        reason: String,
+        /// Whether a rule wants it so.
+        by_rule: bool,
+    },
 }
 
 impl Judge {
@@ -96,11 +101,11 @@ impl Judge {
     /// What becomes of a call.
     pub(super) fn judge(&self, ask: &Ask) -> Verdict {
         let input = resolved(&ask.tool, &ask.input);
-        let Decision { behavior, reason, .. } = self.of(&call(ask, &input));
+        let Decision { behavior, reason, rule, .. } = self.of(&call(ask, &input));
         match behavior {
             Behavior::Allow => Verdict::Allowed,
             Behavior::Deny => Verdict::Denied(format!("This call is not permitted: {reason}")),
-            Behavior::Ask => Verdict::Asks(reason),
+            Behavior::Ask => Verdict::Asks { reason, by_rule: rule.is_some() },
         }
     }
 

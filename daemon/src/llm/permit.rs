@@ -3,6 +3,7 @@
 
 use ccagent_core::ask::{Asked, What};
 use ccagent_core::bounds::SHOWN_MOST;
+use ccagent_llm::hook::Word;
 use ccagent_llm::host::Permission;
 use ccagent_llm::tool::{Access, Ask};
 use ccagent_proto::Error;
@@ -21,13 +22,16 @@ impl Desk {
     pub(super) async fn permit(&self, ask: Ask) -> Permission {
         let verdict = match self.judge.judge(&ask) {
             // What a person granted meanwhile counts, for whichever agent it was.
-            Verdict::Asks(_) => self.judge_again(&ask).await,
+            Verdict::Asks { .. } => self.judge_again(&ask).await,
             decided @ (Verdict::Allowed | Verdict::Denied(_)) => Ok(decided),
         };
-        let permission = match verdict {
+        let permission = match verdict.map(|verdict| hooked(verdict, &ask.hooked)) {
             Ok(Verdict::Allowed) => Ok(Permission::Allowed),
             Ok(Verdict::Denied(why)) => Ok(Permission::Denied(why)),
-            Ok(Verdict::Asks(reason)) => self.ask_somebody(&ask, &reason).await,
+            Ok(Verdict::Asks { reason, .. }) => match self.hooks_permit(&ask).await {
+                Some(permission) => Ok(permission),
+                None => self.ask_somebody(&ask, &reason).await,
+            },
             Err(error) => Err(error),
         };
         permission.unwrap_or_else(|error| {
@@ -69,6 +73,17 @@ impl Desk {
                 AskState::Answered | AskState::Expired | AskState::Withdrawn => return Ok(end_of(&now, ask)),
             }
         }
+    }
+}
+
+/// What hooks make of what the rules said: they can want a question, and spare one that no rule wants.
+fn hooked(verdict: Verdict, word: &Word) -> Verdict {
+    match (verdict, word) {
+        (Verdict::Asks { by_rule: false, .. }, Word::Allow) => Verdict::Allowed,
+        (Verdict::Allowed, Word::Ask(why)) => {
+            Verdict::Asks { reason: format!("a hook wants it: {why}"), by_rule: true }
+        }
+        (verdict, Word::Nothing | Word::Allow | Word::Ask(_) | Word::Deny(_)) => verdict,
     }
 }
 

@@ -10,11 +10,12 @@ use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
-use ccagent_core::task::{Brief, Launch, Prompt};
+use ccagent_core::task::{Brief, Launch, Own, Prompt};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox};
-use ccagent_llm::message::Message;
+use ccagent_llm::message::{Block, Message};
+use ccagent_llm::pool;
 use ccagent_llm::provider::Provider;
-use ccagent_llm::provider::choose::{Route, Table};
+use ccagent_llm::provider::choose::Route;
 use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
 use ccagent_llm::tool::{self, Context, Files, Left, Tool};
@@ -24,6 +25,7 @@ use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::brief;
+use super::company::Company;
 use super::desk::{self, Desk};
 use super::errands::Means;
 use super::judge::Judge;
@@ -32,7 +34,7 @@ use super::{Inner, failed};
 use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
-const HISTORY: &str = "history.jsonl";
+pub(super) const HISTORY: &str = "history.jsonl";
 /// Bytes of a tool's result at most.
 const RESULT_MOST: usize = 100_000;
 /// Characters of a final text that the notice and the task carry; all of it is in the output (SP-35).
@@ -103,6 +105,8 @@ async fn work(
     let mask = Arc::new(Mask::new(secrets));
     let route = table.route(Some(&brief.model), None, &env).map_err(said)?;
     let provider = provider(inner, &route, &env, &launch.cwd).await?;
+    let programs = table.without_keys(env.clone());
+    let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
     let desk = Arc::new(Desk {
         task: start.task,
         attempt: start.attempt,
@@ -114,29 +118,24 @@ async fn work(
         means: Means {
             vault: inner.vault.clone(),
             base: Arc::new(launch.base.clone()),
-            for_programs: for_programs(given.clone(), table),
+            for_programs: table.without_keys(given.clone()),
             given,
             brief: brief.clone(),
             known: known.clone(),
         },
+        watch: company.watch.clone(),
         told: Mutex::default(),
         price: route.price,
         clock: Clock::start(),
     });
     begin(&desk).await?;
-    let Found { transcript, mut messages, mut seen, .. } = conversation(start, &brief).await?;
-    let id = format!("prompt:{}", start.attempt);
-    if let Some(text) =
-        prompt(inner, start, first.filter(|_| messages.is_empty())).await?.filter(|_| !seen.contains(&id))
-    {
-        let message = Message::user(text);
-        transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
-        messages.push(message);
-        seen.insert(id);
-    }
+    let (mut servers, asides) = company.join(&desk, &halt).await;
+    let mut found = conversation(start, &brief).await?;
+    say_prompt(inner, start, first, &mut found, asides).await?;
+    let Found { transcript, messages, seen, .. } = found;
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
-        env: for_programs(env, table),
+        env: programs,
         temp: temp(start)?,
         memory: brief.memory.as_ref().map(PathBuf::from),
         stop: CancellationToken::new(),
@@ -152,7 +151,7 @@ async fn work(
         provider,
         model: route.model,
         system: brief.system.clone(),
-        toolbox: toolbox(&brief),
+        toolbox: toolbox(&brief, std::mem::take(&mut servers.tools)),
         context: Arc::new(context),
         transcript,
         messages,
@@ -165,7 +164,29 @@ async fn work(
         patience: Patience::default(),
         halt,
     };
-    Ok(finished(agent.run().await))
+    let ended = agent.run().await;
+    servers.end().await;
+    Ok(finished(ended))
+}
+
+/// Begins with what it is given to do, unless that was said before, and with what is said beside it.
+async fn say_prompt(
+    inner: &Inner,
+    start: &Start,
+    first: Option<String>,
+    found: &mut Found,
+    asides: Vec<String>,
+) -> Result<(), String> {
+    let id = format!("prompt:{}", start.attempt);
+    let text = prompt(inner, start, first.filter(|_| found.messages.is_empty())).await?;
+    if let Some(text) = text.filter(|_| !found.seen.contains(&id)) {
+        let mut message = Message::user(text);
+        message.content.extend(asides.into_iter().map(|text| Block::Text { text }));
+        found.transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
+        found.messages.push(message);
+        found.seen.insert(id);
+    }
+    Ok(())
 }
 
 /// Who answers. May read a file, so it blocks elsewhere.
@@ -200,23 +221,16 @@ fn limits(brief: &Brief) -> Limits {
 }
 
 /// The tools that it has, in the order in which they are offered.
-fn toolbox(brief: &Brief) -> Toolbox {
+fn toolbox(brief: &Brief, remote: Vec<Arc<dyn Tool>>) -> Toolbox {
     let has = |tool: &Arc<dyn Tool>| brief.tools.contains(&tool.spec().name);
-    Toolbox::new(tool::builtin().into_iter().filter(has).collect())
-}
-
-/// The environment of the programs that its tools run: the keys of providers are no business of theirs.
-fn for_programs(mut env: BTreeMap<String, String>, table: &Table) -> BTreeMap<String, String> {
-    for (_, setting) in table.providers() {
-        if let Some(key) = &setting.key_env {
-            env.remove(key);
-        }
-    }
-    env
+    let Own { listed, denied, .. } = &brief.own;
+    let admits = |tool: &Arc<dyn Tool>| pool::admits_mcp(listed.as_deref(), denied, &tool.spec().name);
+    let remote = remote.into_iter().filter(admits);
+    Toolbox::new(tool::builtin().into_iter().filter(has).chain(remote).collect())
 }
 
 /// A directory for what its tools leave, which goes with the task.
-fn temp(start: &Start) -> Result<PathBuf, String> {
+pub(super) fn temp(start: &Start) -> Result<PathBuf, String> {
     let directory = Path::new(&start.directory).join("tmp");
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
     made.map_err(|error| format!("the directory {} could not be made: {error}", directory.display()))?;
@@ -305,7 +319,7 @@ fn finished(ended: Ended) -> Finished {
 }
 
 /// An error with its causes, as a sentence.
-fn said(error: impl std::error::Error) -> String {
+pub(super) fn said(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -140,7 +140,7 @@ pub(super) fn shadowed(entry: &Entry) -> Vec<Shadowed> {
     entry.shadowed.iter().map(one).collect()
 }
 
-fn problem(found: definition::Problem) -> Problem {
+pub(super) fn problem(found: definition::Problem) -> Problem {
     let definition::Problem { path, line, message, skipped } = found;
     Problem {
         path: path.map(|path| path.display().to_string()),

@@ -40,9 +40,10 @@ async fn worked(context: &Context, caller: &Caller, params: &AgentSpawnParams) -
 
 /// The answer about an agent with a model.
 fn of_model(answer: AgentExplainResult, worked: Worked) -> Result<AgentExplainResult, Error> {
-    let Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source } = worked;
+    let Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source, held } = worked;
     let mut reasons = routed.reasons;
     reasons.extend(missing.as_ref().map(|error| format!("it could not run: {}", error.message)));
+    reasons.extend(held);
     let removed = pool.removed.into_iter();
     let text = prompt.text();
     let layers = prompt.layers.into_iter();

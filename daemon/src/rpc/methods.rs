@@ -14,8 +14,8 @@ use super::connection::Origin;
 use super::context::Context;
 use super::registry::{Api, Gate, Registry};
 use super::{
-    ask, daemon, definition, events, explain, mail, permission, provider, session, spawn, stop, task,
-    transcript,
+    ask, daemon, definition, events, explain, hook, mail, mcp, permission, provider, session, spawn, stop,
+    task, transcript, trust,
 };
 
 /// All methods of the daemon.
@@ -57,6 +57,10 @@ fn core_methods(registry: &mut Registry<Context>) {
     registry.page::<wire::ProviderList, _, _>(provider::list);
     registry.read::<wire::PermissionCheck, _, _>(permission::check);
     registry.page::<wire::PermissionRules, _, _>(permission::rules);
+    registry.page::<wire::TrustList, _, _>(trust::list);
+    registry.work::<wire::TrustAdd, _, _>(trust::add);
+    registry.work::<wire::TrustRemove, _, _>(trust::remove);
+    registry.page::<wire::HookList, _, _>(hook::list);
     registry.work::<wire::SessionOpen, _, _>(session::open);
     registry.work::<wire::TeamJoin, _, _>(session::join);
     registry.work::<wire::TeamLeave, _, _>(session::leave);
@@ -84,6 +88,8 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::NotificationParse, _, _>(mail::parse_notification);
     registry.take::<wire::MailboxPoll, _, _>(mail::poll);
     registry.work::<wire::MessageSend, _, _>(mail::send);
+    // It may start programs, which end with it.
+    registry.read::<wire::McpList, _, _>(mcp::list);
     registry.page::<wire::EventReplay, _, _>(events::replay);
 }
 

@@ -2,6 +2,39 @@
 //! stored with what it was started with, and the same for every run of it.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the definition of an agent brings that runs programs, as it was written; its secrets are variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Own {
+    /// Its file.
+    pub path: String,
+    /// The hash that was trusted, where it has to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<String>,
+    /// Its hooks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Value>,
+    /// Its MCP servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_servers: Option<Value>,
+    /// Which tools of MCP servers it lists; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Vec<String>>,
+    /// Which of them it denies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
+    /// Whether no hook is asked about it (C50).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unhooked: bool,
+}
+
+impl Own {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// An agent inside the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,4 +70,7 @@ pub struct Brief {
     /// Millionths of a US dollar at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_micro_usd: Option<u64>,
+    /// What its definition brings that runs programs.
+    #[serde(default, skip_serializing_if = "Own::is_nothing")]
+    pub own: Own,
 }

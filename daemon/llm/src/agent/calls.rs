@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::{Agent, Counts, Leave, Problem};
+use crate::hook::Word;
 use crate::host::{Permission, Progress};
 use crate::message::{Block, Call, Message};
 use crate::tool::{Ask, Outcome, Spec, Tool, cut};
@@ -96,7 +97,7 @@ impl Agent {
                 break;
             }
         }
-        let mut repeated = None;
+        let (mut repeated, mut halted) = (None, None);
         let (mut results, mut heard) = (Vec::with_capacity(calls.len()), Vec::new());
         for (at, call) in calls.iter().enumerate() {
             let outcome = outcomes
@@ -111,6 +112,7 @@ impl Agent {
             if self.limits.repeats.is_some_and(|most| times >= most) {
                 repeated = Some((call.name.to_owned(), times));
             }
+            halted = halted.or(outcome.halt);
             counts.changed.extend(outcome.changed);
             heard.extend(outcome.heard);
             results.push(Block::ToolResult {
@@ -118,6 +120,9 @@ impl Agent {
                 content: outcome.text,
                 is_error: outcome.is_error,
             });
+        }
+        if let Some(why) = halted {
+            return Err(Leave::Problem(Problem::new("hookStopped", why)));
         }
         match repeated {
             None => Ok(Results { content: results, heard }),
@@ -148,20 +153,26 @@ impl Agent {
         };
         let summary = tool.summary(call.input);
         self.host.progress(Progress::Tool { name: call.name.to_owned(), summary: summary.clone() }).await;
-        let ask = Ask {
+        let mut ask = Ask {
             tool: call.name.to_owned(),
             input: call.input.clone(),
             summary,
             access: tool.access(call.input),
             cwd: self.context.cwd(),
+            hooked: Word::Nothing,
         };
-        match self.host.ask(ask).await {
+        let said = match self.before(tool, call.id, &mut ask).await {
+            Ok(said) => said,
+            Err(refused) => return *refused,
+        };
+        match self.host.ask(ask.clone()).await {
             Permission::Allowed => {}
             Permission::Denied(why) => return Outcome::error(why),
         }
-        let mut outcome = tool.call(&self.context, call.input.clone()).await;
+        let mut outcome = tool.call(&self.context, ask.input.clone()).await;
         outcome.text = self.context.mask.text(outcome.text);
         cut(&mut outcome.text, self.context.most);
+        self.after(&ask, call.id, said, &mut outcome).await;
         outcome
     }
 }

@@ -163,6 +163,15 @@ impl Table {
         self.entries.iter().filter_map(|entry| env.get(entry.setting.key_env.as_deref()?)).map(String::as_str)
     }
 
+    /// An environment without those keys: they are no business of the programs that agents run.
+    #[must_use]
+    pub fn without_keys(&self, mut env: Env) -> Env {
+        for key in self.entries.iter().filter_map(|entry| entry.setting.key_env.as_deref()) {
+            env.remove(key);
+        }
+        env
+    }
+
     /// Where a request for a model goes.
     ///
     /// # Errors

@@ -140,6 +140,11 @@ impl Http {
         Ok(Self { client, silence })
     }
 
+    /// The client itself, for who speaks another protocol over it.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Asks for a page, and waits until its answer begins.
     pub(crate) async fn get(&self, url: Url) -> reqwest::Result<Response> {
         self.client.get(url).send().await

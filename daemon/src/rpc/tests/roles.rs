@@ -7,12 +7,14 @@ use super::client::{Client, call, error, result};
 use super::world::{World, spawn};
 
 /// What only operators may call.
-const OPERATORS: [&str; 21] = [
+const OPERATORS: [&str; 26] = [
     "daemon.config",
     "daemon.export",
     "daemon.reload",
     "daemon.setFlag",
     "daemon.shutdown",
+    "hook.list",
+    "mcp.list",
     "message.deliver",
     "notification.ack",
     "notification.list",
@@ -29,6 +31,9 @@ const OPERATORS: [&str; 21] = [
     "task.prune",
     "task.stopAll",
     "team.create",
+    "trust.add",
+    "trust.list",
+    "trust.remove",
 ];
 
 /// An agent's connection, and its task.

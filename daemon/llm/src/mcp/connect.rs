@@ -1,0 +1,178 @@
+//! Connections to servers: all at once, each within its time; what fails is said and holds nobody up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccagent_shim::wire::{Stderr, TetherSpec};
+use futures_util::future::join_all;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
+use rmcp::service::{RoleClient, RunningService, serve_client};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+use super::config::{Server, Way};
+use super::expand::expand;
+use super::list::list;
+use crate::provider::http::{Http, Silence};
+use crate::tether::Tether;
+use crate::tool::{Tool, cut};
+
+/// How long a server has until its tools are known.
+const CONNECT: Duration = Duration::from_secs(30);
+/// Between the end of its input and TERM, and between that and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// Bytes of one message of a server at most.
+const MESSAGE_MOST: usize = 4 << 20;
+
+type Client = RunningService<RoleClient, ClientConfig>;
+
+/// What servers are started with.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// The shim, under which programs run.
+    pub shim: PathBuf,
+    /// The environment of programs, without keys of providers.
+    pub env: BTreeMap<String, String>,
+    /// Where programs begin.
+    pub cwd: PathBuf,
+}
+
+/// The servers of one run. Dropping it ends them; [`end`](Self::end) lets them end by themselves first.
+#[derive(Debug, Default)]
+pub struct Connected {
+    /// Their tools, by server and in the order of its list.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// What is wrong with some, a sentence each.
+    pub notes: Vec<String>,
+    lines: Vec<Line>,
+    failed: usize,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Line {
+    client: Client,
+    tether: Option<Tether>,
+}
+
+/// Connects to servers, and asks each for its tools.
+pub async fn connect(servers: &[Server], means: &Means) -> Connected {
+    let all = join_all(servers.iter().map(|server| async move {
+        let opened = tokio::time::timeout(CONNECT, open(server, means)).await;
+        opened.unwrap_or_else(|_| Err(format!("it did not give its tools within {} s", CONNECT.as_secs())))
+    }));
+    let mut connected = Connected::default();
+    for (server, opened) in servers.iter().zip(all.await) {
+        match opened {
+            Ok((line, tools, note)) => {
+                connected.lines.push(line);
+                connected.tools.extend(tools);
+                connected.notes.extend(note.map(|note| format!("The MCP server {}: {note}", server.name)));
+            }
+            Err(why) => {
+                let note = format!("The MCP server {} can't be used: {why}", server.name);
+                connected.notes.push(note);
+                connected.failed += 1;
+            }
+        }
+    }
+    connected
+}
+
+impl Connected {
+    /// Whether every server gave its tools.
+    pub fn is_whole(&self) -> bool {
+        self.failed == 0
+    }
+
+    /// Ends all: the input of programs is closed, then they are asked to end, then they are ended.
+    pub async fn end(self) {
+        join_all(self.lines.into_iter().map(|Line { client, tether }| async move {
+            // A server that does not listen any more ends all the same.
+            drop(tokio::time::timeout(GRACE, client.cancel()).await);
+            if let Some(mut tether) = tether
+                && tokio::time::timeout(GRACE, tether.empty()).await.is_err()
+            {
+                tether.stop(GRACE).await;
+            }
+        }))
+        .await;
+    }
+}
+
+type Opened = (Line, Vec<Arc<dyn Tool>>, Option<String>);
+
+async fn open(server: &Server, means: &Means) -> Result<Opened, String> {
+    let line = match &server.way {
+        Way::Stdio { command, args, env } => program(command, args, env, means).await?,
+        Way::Http { url, headers } => address(url, headers, means).await?,
+    };
+    let (tools, note) = list(server, line.client.peer()).await?;
+    Ok((line, tools, note))
+}
+
+fn us() -> ClientConfig {
+    let us = Implementation::new("ccagent", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), us)
+}
+
+async fn program(
+    command: &str,
+    args: &[String],
+    own: &BTreeMap<String, String>,
+    means: &Means,
+) -> Result<Line, String> {
+    let mut env = means.env.clone();
+    for (name, value) in own {
+        env.insert(name.clone(), expand(value, &means.env)?);
+    }
+    let argv = std::iter::once(command).chain(args.iter().map(String::as_str));
+    let spec = TetherSpec {
+        argv: argv.map(|word| expand(word, &means.env)).collect::<Result<_, _>>()?,
+        env,
+        cwd: means.cwd.clone(),
+        stderr: Stderr::Null,
+        grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
+        open_files: None,
+    };
+    let failed = |error: io::Error| format!("its program can't be started: {error}");
+    let ((its_input, our_output), (our_input, its_output)) =
+        (io::pipe().map_err(failed)?, io::pipe().map_err(failed)?);
+    let reader = Receiver::from_owned_fd(our_input.into()).map_err(failed)?;
+    let writer = Sender::from_owned_fd(our_output.into()).map_err(failed)?;
+    let started = Tether::start(&means.shim, &spec, its_input.into(), its_output.into()).await;
+    let tether = started.map_err(|error| format!("its program can't be started: {error}"))?;
+    let transport = AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_MOST);
+    let client = serve_client(us(), transport).await.map_err(|error| unspoken(&error))?;
+    Ok(Line { client, tether: Some(tether) })
+}
+
+async fn address(url: &str, headers: &BTreeMap<String, String>, means: &Means) -> Result<Line, String> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(expand(url, &means.env)?);
+    let mut own = HashMap::new();
+    for (name, value) in headers {
+        let name: reqwest::header::HeaderName =
+            name.parse().map_err(|_| format!("{name:?} is no name of a header"))?;
+        let value = expand(value, &means.env)?;
+        let value = value.parse().map_err(|_| format!("the value of the header {name} can't be sent"))?;
+        own.insert(name, value);
+    }
+    config.custom_headers = own;
+    config.max_sse_event_size = MESSAGE_MOST;
+    config.max_json_response_size = MESSAGE_MOST;
+    let http = Http::new(&means.env, Silence::default()).map_err(|error| error.to_string())?;
+    let transport = StreamableHttpClientTransport::with_client(http.client(), config);
+    let client = serve_client(us(), transport).await.map_err(|error| unspoken(&error))?;
+    Ok(Line { client, tether: None })
+}
+
+fn unspoken(error: &rmcp::service::ClientInitializeError) -> String {
+    let mut text = format!("it does not speak MCP as it should: {error}");
+    cut(&mut text, 500);
+    text
+}

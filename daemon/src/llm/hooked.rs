@@ -1,0 +1,50 @@
+//! Hooks around what an agent does: they are asked in its name, and what they say beside it stands in its output.
+
+use ccagent_llm::hook::{Said, Word};
+use ccagent_llm::host::Permission;
+use ccagent_llm::tool::{Ask, Outcome};
+
+use super::desk::Desk;
+
+impl Desk {
+    pub(super) async fn hooks_before(&self, ask: &Ask, id: &str) -> Said {
+        let Some(watch) = &self.watch else { return Said::default() };
+        self.told_by_hooks(watch.before(&ask.tool, &ask.input, id).await)
+    }
+
+    pub(super) async fn hooks_after(&self, ask: &Ask, id: &str, outcome: &Outcome) -> Said {
+        let Some(watch) = &self.watch else { return Said::default() };
+        self.told_by_hooks(watch.after(&ask.tool, &ask.input, id, outcome).await)
+    }
+
+    pub(super) async fn hooks_ending(&self, text: Option<&str>, again: u32) -> Said {
+        let Some(watch) = &self.watch else { return Said::default() };
+        self.told_by_hooks(watch.stop(text, again).await)
+    }
+
+    /// What the model is told by the hooks that hear of its beginning.
+    pub(super) async fn hooks_start(&self) -> Vec<String> {
+        let Some(watch) = &self.watch else { return Vec::new() };
+        self.told_by_hooks(watch.start().await).context
+    }
+
+    /// What hooks say in a person's place; `None` where they leave it to one.
+    pub(super) async fn hooks_permit(&self, ask: &Ask) -> Option<Permission> {
+        let watch = self.watch.as_ref()?;
+        match self.told_by_hooks(watch.permission(&ask.tool, &ask.input).await).word {
+            Word::Allow => Some(Permission::Allowed),
+            Word::Deny(why) => Some(Permission::Denied(format!(
+                "A hook denied this call: {why}. {}({}) was not run.",
+                ask.tool, ask.summary
+            ))),
+            Word::Nothing | Word::Ask(_) => None,
+        }
+    }
+
+    fn told_by_hooks(&self, said: Said) -> Said {
+        for note in &said.notes {
+            self.output.say(&format!("! {note}\n"));
+        }
+        said
+    }
+}

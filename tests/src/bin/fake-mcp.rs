@@ -1,0 +1,128 @@
+//! A stand-in for MCP servers: JSON-RPC by hand, a line a message, so that it can also do it wrong.
+//!
+//! | argument | does |
+//! |---|---|
+//! | `--tools N` | lists N tools beside the usual ones, ten a page |
+//! | `--endless` | every page of the list has another one behind it |
+//! | `--mute` | reads, and never answers |
+//! | `--garbage` | says what is no JSON, and a line without end, before each answer |
+//! | `--log FILE` | appends a line for each message that it gets, and `end` at the end of its input |
+//!
+//! Its tools: `echo` says what it is given, `fail` fails, `picture` has an image, `hang` never answers, `die` ends the
+//! program, `env` says a variable.
+
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+#[derive(Default)]
+struct Manners {
+    tools: usize,
+    endless: bool,
+    mute: bool,
+    garbage: bool,
+    log: Option<File>,
+}
+
+fn main() -> io::Result<ExitCode> {
+    let mut manners = Manners::default();
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--tools" => manners.tools = args.next().and_then(|count| count.parse().ok()).unwrap_or(0),
+            "--endless" => manners.endless = true,
+            "--mute" => manners.mute = true,
+            "--garbage" => manners.garbage = true,
+            "--log" => {
+                let path = args.next().unwrap_or_default();
+                manners.log = Some(File::options().create(true).append(true).open(path)?);
+            }
+            _ => return Ok(ExitCode::from(2)),
+        }
+    }
+    for line in io::stdin().lock().lines() {
+        let Ok(asked) = serde_json::from_str::<Value>(&line?) else { continue };
+        let method = asked["method"].as_str().unwrap_or_default();
+        manners.note(method)?;
+        if asked["params"]["name"] == "die" {
+            return Ok(ExitCode::FAILURE);
+        }
+        if let (Some(id), Some(answer)) = (asked.get("id"), manners.answer(method, &asked["params"])) {
+            manners.say(id, answer)?;
+        }
+    }
+    manners.note("end")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Manners {
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        self.log.as_mut().map_or(Ok(()), |log| writeln!(log, "{text}"))
+    }
+
+    fn say(&self, id: &Value, answer: Result<Value, Value>) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if self.garbage {
+            writeln!(out, "Listening on port 8080 …\n{{\"jsonrpc\": 7}}\n{}", "x".repeat(5 << 20))?;
+        }
+        let message = match answer {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+        };
+        writeln!(out, "{message}")?;
+        out.flush()
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Option<Result<Value, Value>> {
+        if self.mute {
+            return None;
+        }
+        match method {
+            "initialize" => Some(Ok(json!({
+                "protocolVersion": params["protocolVersion"], "capabilities": { "tools": {} },
+                "serverInfo": { "name": "fake", "version": "1" },
+            }))),
+            "tools/list" => Some(Ok(self.page(params["cursor"].as_str()))),
+            "tools/call" => call(params["name"].as_str().unwrap_or_default(), &params["arguments"]),
+            "ping" => Some(Ok(json!({}))),
+            _ => Some(Err(json!({ "code": -32601, "message": "no such method" }))),
+        }
+    }
+
+    fn page(&self, cursor: Option<&str>) -> Value {
+        let tool = |name: &str| {
+            let text = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+            json!({ "name": name, "description": format!("The tool {name}."), "inputSchema": text })
+        };
+        let from: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+        let usual = ["echo", "fail", "picture", "hang", "die", "env"].map(str::to_owned);
+        let more = (0..self.tools).map(|number| format!("more{number}"));
+        let page: Vec<Value> =
+            usual.into_iter().chain(more).skip(from).take(10).map(|name| tool(&name)).collect();
+        let is_last = page.len() < 10;
+        let mut answer = json!({ "tools": page });
+        if self.endless || !is_last {
+            answer["nextCursor"] = json!((from + 10).to_string());
+        }
+        answer
+    }
+}
+
+fn call(name: &str, input: &Value) -> Option<Result<Value, Value>> {
+    let said = |text: String| json!({ "content": [{ "type": "text", "text": text }] });
+    match name {
+        "echo" => Some(Ok(said(input["text"].as_str().unwrap_or_default().to_owned()))),
+        "env" => {
+            let value = std::env::var(input["text"].as_str().unwrap_or_default());
+            Some(Ok(said(value.unwrap_or_else(|_| "not set".to_owned()))))
+        }
+        "fail" => Some(Ok(json!({ "content": [{ "type": "text", "text": "it broke" }], "isError": true }))),
+        "picture" => {
+            Some(Ok(json!({ "content": [{ "type": "image", "data": "AAAA", "mimeType": "image/png" }] })))
+        }
+        "hang" => None,
+        _ => Some(Err(json!({ "code": -32602, "message": format!("no tool {name}") }))),
+    }
+}

@@ -1,0 +1,165 @@
+//! MCP servers, from end to end: their tools in an agent's hands, and what becomes of servers that don't behave.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ccagent_tests::conn::merge;
+use ccagent_tests::programs::fake_mcp;
+use ccagent_tests::{Conn, Daemon};
+use serde_json::{Value, json};
+
+/// Servers in a repository, which is trusted; gives its directory.
+async fn repository(daemon: &Daemon, conn: &Conn, servers: &Value) -> PathBuf {
+    let dir = daemon.home.join("repo");
+    fs::create_dir_all(dir.join(".git")).unwrap();
+    fs::create_dir_all(daemon.home.join("me")).unwrap();
+    fs::write(dir.join(".mcp.json"), json!({ "mcpServers": servers }).to_string()).unwrap();
+    let found = conn.ok("trust.list", json!({ "cwd": dir })).await;
+    let hashes: Vec<&Value> = found["items"].as_array().unwrap().iter().map(|item| &item["hash"]).collect();
+    conn.ok("trust.add", json!({ "cwd": dir, "hashes": hashes })).await;
+    dir
+}
+
+fn fake(args: &[&str]) -> Value {
+    json!({ "command": fake_mcp(), "args": args })
+}
+
+async fn play(daemon: &Daemon, conn: &Conn, script: &str, more: Value) -> Value {
+    let mut params = json!({
+        "prompt": format!("```offline\n{script}\n```"), "model": "offline", "runInBackground": true,
+        "cwd": daemon.home.join("repo"), "permissionMode": "bypassPermissions",
+        "env": { "HOME": daemon.home.join("me"), "ANTHROPIC_API_KEY": "dummy-key-of-the-tests" },
+    });
+    merge(&mut params, more);
+    let id = conn.ok("agent.spawn", params).await["taskId"].as_str().unwrap().to_owned();
+    conn.wait(&id).await
+}
+
+/// What the calls of a task gave, in order.
+async fn results(conn: &Conn, task: &Value) -> Vec<String> {
+    let told = conn.ok("task.transcript", json!({ "taskId": task["id"] })).await;
+    let mut results = Vec::new();
+    for message in told["messages"].as_array().unwrap() {
+        for block in message["content"].as_array().into_iter().flatten() {
+            if block["type"] == "tool_result" {
+                results.push(block["content"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+    }
+    results
+}
+
+/// SP-30, TP-07, D62: an agent in the background calls a server's tools; text, errors and pictures come back as data; the
+/// server sees no key, and ends with the agent by the end of its input.
+#[tokio::test]
+async fn an_agent_calls_a_servers_tools_which_ends_with_it() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let log = daemon.home.join("log.mcp");
+    repository(&daemon, &conn, &json!({ "my.srv": fake(&["--log", log.to_str().unwrap()]) })).await;
+    let calls = ["echo\n  with: {text: hello}", "fail", "picture", "env\n  with: {text: ANTHROPIC_API_KEY}"];
+    let script = calls.map(|call| format!("- call: mcp__my_srv__{call}\n")).concat();
+    let task = play(&daemon, &conn, &format!("{script}- say: done"), json!({})).await;
+    assert_eq!(task["status"], "completed", "{task}");
+    let said = results(&conn, &task).await;
+    assert_eq!((said[0].as_str(), said[1].as_str(), said[3].as_str()), ("hello", "it broke", "not set"));
+    assert!(said[2].contains("image/png") && !said[2].contains("AAAA"), "{said:?}");
+    let heard = fs::read_to_string(&log).unwrap();
+    assert!(heard.starts_with("initialize\nnotifications/initialized\ntools/list\n"), "{heard}");
+    assert!(heard.ends_with("end\n"), "{heard}");
+    daemon.end().await;
+}
+
+/// TP-08, TP-09, TP-17, AD-17, PM-03: a definition lists and denies tools of servers, and has a server of its own; what is
+/// not in the pool is refused, and what no rule allows is asked for.
+#[tokio::test]
+async fn a_definition_says_which_tools_of_servers_it_has() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let agents = daemon.home.join("me/.claude/agents");
+    fs::create_dir_all(&agents).unwrap();
+    let own = format!(
+        "---\nname: mine\ndescription: d\ntools: mcp__all, mcp__own__echo\ndisallowedTools: mcp__all__fail\nmcpServers:\n  - own: {{command: '{}'}}\n---\nDo it.",
+        fake_mcp().display()
+    );
+    fs::write(agents.join("mine.md"), own).unwrap();
+    repository(&daemon, &conn, &json!({ "all": fake(&[]), "other": fake(&[]) })).await;
+    let calls = [
+        "own__echo\n  with: {text: a}",
+        "all__echo\n  with: {text: b}",
+        "own__fail",
+        "all__fail",
+        "other__echo",
+    ];
+    let script = calls.map(|call| format!("- call: mcp__{call}\n")).concat();
+    let more = json!({ "subagentType": "mine" });
+    let task = play(&daemon, &conn, &format!("{script}- say: done"), more.clone()).await;
+    let said = results(&conn, &task).await;
+    assert_eq!((said[0].as_str(), said[1].as_str()), ("a", "b"), "{said:?} {task}");
+    for refused in &said[2..] {
+        assert!(refused.contains("There is no tool"), "{refused}");
+    }
+    let explained = json!({ "prompt": "x", "model": "offline", "cwd": daemon.home.join("repo"), "env": {"HOME": daemon.home.join("me")}, "subagentType": "mine" });
+    let explained = conn.ok("agent.explain", explained).await;
+    assert_eq!(explained["tools"]["pool"], json!(["mcp__all__*", "mcp__own__*"]), "{explained}");
+    let asks = json!({ "subagentType": "mine", "permissionMode": "dontAsk" });
+    let task = play(&daemon, &conn, "- call: mcp__all__echo\n  with: {text: b}\n- say: done", asks).await;
+    assert!(results(&conn, &task).await[0].contains("not permitted"), "{task}");
+    daemon.end().await;
+}
+
+/// TP-07, D62: a server that never answers a call is told to drop it; one that dies is said to have ended, and its other
+/// tools too; the agent goes on.
+#[tokio::test]
+async fn a_server_that_hangs_or_dies_fails_only_its_calls() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let log = daemon.home.join("log.mcp");
+    let mut slow = fake(&["--log", log.to_str().unwrap()]);
+    slow["timeout"] = json!(100);
+    repository(&daemon, &conn, &json!({ "slow": slow, "frail": fake(&[]) })).await;
+    let script = "- call: mcp__slow__hang\n- call: mcp__slow__echo\n  with: {text: still here}\n- call: mcp__frail__die\n- call: mcp__frail__echo\n- say: done";
+    let task = play(&daemon, &conn, script, json!({})).await;
+    assert_eq!(task["status"], "completed", "{task}");
+    let said = results(&conn, &task).await;
+    assert!(said[0].contains("did not answer within 100 ms"), "{said:?}");
+    assert_eq!(said[1], "still here");
+    assert!(said[2].contains("has ended") && said[3].contains("has ended"), "{said:?}");
+    assert!(fs::read_to_string(&log).unwrap().contains("notifications/cancelled"));
+    daemon.end().await;
+}
+
+/// TP-07: servers that list ten thousand tools, a list without end, or garbage between messages are used as far as they can
+/// be; one that can't be started, or needs a variable, is named to the model and in the output, and holds nobody up.
+#[tokio::test]
+async fn servers_that_do_not_behave_are_bounded_and_named() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let servers = json!({
+        "many": fake(&["--tools", "10000"]), "endless": fake(&["--endless"]), "garbage": fake(&["--garbage"]),
+        "absent": { "command": "/no/such/program" }, "needy": { "command": "x", "env": { "A": "${NO_SUCH_VARIABLE}" } },
+    });
+    let dir = repository(&daemon, &conn, &servers).await;
+    let script = "- call: mcp__many__more100\n- call: mcp__many__more9999\n- call: mcp__garbage__echo\n  with: {text: fine}\n- call: mcp__endless__echo\n  with: {text: fine}\n- say: done";
+    let task = play(&daemon, &conn, script, json!({})).await;
+    let said = results(&conn, &task).await;
+    assert!(said[0].contains("no tool more100") && said[1].contains("There is no tool"), "{said:?}");
+    assert_eq!((said[2].as_str(), said[3].as_str()), ("fine", "fine"), "{said:?}");
+    let output = conn.ok("task.output", json!({ "taskId": task["id"] })).await;
+    let told = conn.ok("task.transcript", json!({ "taskId": task["id"] })).await.to_string();
+    for named in ["absent can't be used", "NO_SUCH_VARIABLE is not set", "many: ", "are left out"] {
+        assert!(output["text"].as_str().unwrap().contains(named), "{named}: {output}");
+        assert!(told.contains(named), "{named}: {told}");
+    }
+    let listed = conn.ok("mcp.list", json!({ "cwd": dir, "test": true })).await;
+    let server = |name: &str| {
+        let mut all = listed["servers"].as_array().unwrap().iter();
+        all.find(|server| server["name"] == name).cloned().unwrap()
+    };
+    assert_eq!(server("garbage")["health"]["tools"][0], "mcp__garbage__echo", "{listed}");
+    assert_eq!(
+        (&server("absent")["health"]["ok"], &server("absent")["state"]),
+        (&json!(false), &json!("trusted"))
+    );
+    daemon.end().await;
+}
