@@ -126,7 +126,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let place = Place { cwd: &cwd, user: user.as_deref(), env: &caller.env };
     let memory = memory(&entry.definition, &place);
     let files = outside::files(&caller.env, &cwd);
-    let outside = outside::at_spawn(&entry, profile, &files, &known.trust.current());
+    let outside = outside::at_spawn(&entry, (profile, routed.route), &files, &known.trust.current());
     let who = who(params, caller, profile, routed.route);
     let pool = tools(&entry, who, memory.as_deref(), outside.servers)?;
     let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);

@@ -16,7 +16,11 @@ use ccagent_llm::definition::{Entry, Profile};
 use ccagent_llm::hook::Hooks;
 use ccagent_llm::mcp::{self, Server, Servers};
 use ccagent_llm::permission::Files;
+use ccagent_llm::route::Route;
 use ccagent_llm::trust::{Found, Item, Kind, Owner, Standing, Trusted};
+
+/// Sentences about what is held back or wrong, at most.
+const NOTES_MOST: usize = 50;
 
 /// What a spawn finds.
 #[derive(Clone, Debug, Default)]
@@ -47,17 +51,21 @@ pub(crate) fn files(env: &BTreeMap<String, String>, cwd: &Path) -> Files {
 }
 
 /// Looks what a definition brings, and which servers there are. Reads files, so it may block.
-pub(super) fn at_spawn(entry: &Entry, profile: Profile, files: &Files, trusted: &Trusted) -> AtSpawn {
+pub(super) fn at_spawn(
+    entry: &Entry,
+    (profile, route): (Profile, Route),
+    files: &Files,
+    trusted: &Trusted,
+) -> AtSpawn {
     let definition = &entry.definition;
-    let lists = definition.allowed_tools.is_empty();
+    let all = definition.allowed_tools.is_empty();
     let mut own = Own {
-        listed: if lists { definition.tools.clone() } else { Some(definition.allowed_tools.clone()) },
+        listed: if all { definition.tools.clone() } else { Some(definition.allowed_tools.clone()) },
         denied: definition.disallowed_tools.clone(),
         unhooked: profile == Profile::Executor,
         ..Own::default()
     };
-    let (hooked, mut held) = Found::of_settings(files, Kind::Hooks).split(trusted);
-    drop(hooked);
+    let (_, mut held) = Found::of_settings(files, Kind::Hooks).split(trusted);
     let (items, held_servers) = Found::of_settings(files, Kind::McpServers).split(trusted);
     held.extend(held_servers);
     let mut servers = Servers::of(&items);
@@ -66,8 +74,12 @@ pub(super) fn at_spawn(entry: &Entry, profile: Profile, files: &Files, trusted: 
             Standing::Own | Standing::Trusted => {
                 own.path = item.path.display().to_string();
                 own.trusted = (item.owner == Owner::Repository).then(|| item.hash.clone());
-                (own.hooks, own.mcp_servers) = (definition.hooks.clone(), definition.mcp_servers.clone());
-                servers.add(&definition.mcp_servers.clone().unwrap_or_default(), &item.path);
+                own.hooks.clone_from(&definition.hooks);
+                // A teammate has the servers of its team's place, and none of its own type's.
+                if route != Route::Teammate {
+                    own.mcp_servers.clone_from(&definition.mcp_servers);
+                }
+                servers.add(&own.mcp_servers.clone().unwrap_or_default(), &item.path);
             }
             standing @ (Standing::Changed | Standing::Untrusted) => held.push(item.held_back(standing)),
         }
@@ -104,6 +116,7 @@ pub(super) fn at_run(brief: &Brief, files: &Files, trusted: &Trusted) -> AtRun {
         Some(path) => format!("{}: {}", path.display(), problem.message),
         None => problem.message.clone(),
     }));
+    notes.truncate(NOTES_MOST);
     let has = |server: &Server| brief.tools.contains(&mcp::pattern(&server.name));
     let servers = servers.servers.into_values().filter(has).collect();
     AtRun { hooks, servers, root: files.root(), notes }

@@ -34,7 +34,7 @@ pub(crate) async fn list(
     let (page, next_cursor) = page::cut(catalog.list(), params.limit, params.cursor.as_deref(), name)?;
     Ok(DefinitionListResult {
         definitions: page.into_iter().map(row).collect(),
-        problems: catalog.problems().iter().take(PROBLEMS_MOST).cloned().map(problem).collect(),
+        problems: problems(catalog.problems().iter().take(PROBLEMS_MOST).cloned().collect()),
         next_cursor,
     })
 }
@@ -140,7 +140,12 @@ pub(super) fn shadowed(entry: &Entry) -> Vec<Shadowed> {
     entry.shadowed.iter().map(one).collect()
 }
 
-pub(super) fn problem(found: definition::Problem) -> Problem {
+/// What is wrong with files, as much of it as an answer has.
+pub(super) fn problems(found: Vec<definition::Problem>) -> Vec<Problem> {
+    found.into_iter().take(PROBLEMS_MOST).map(problem).collect()
+}
+
+fn problem(found: definition::Problem) -> Problem {
     let definition::Problem { path, line, message, skipped } = found;
     Problem {
         path: path.map(|path| path.display().to_string()),

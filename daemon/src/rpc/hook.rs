@@ -37,7 +37,7 @@ pub(crate) async fn list(
                 state: state(trusted.standing(item)),
             }));
         }
-        Ok(HookListResult { hooks, problems: problems.into_iter().map(definition::problem).collect() })
+        Ok(HookListResult { hooks, problems: definition::problems(problems) })
     })
     .await
 }

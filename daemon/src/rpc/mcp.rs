@@ -9,6 +9,7 @@ use ccagent_llm::mcp::{self, Server, Servers};
 use ccagent_llm::trust::Standing;
 use ccagent_proto::Error;
 use ccagent_proto::mcp::{McpHealth, McpListParams, McpListResult, McpServer};
+use futures_util::future::join_all;
 
 use super::connection::Origin;
 use super::context::Context;
@@ -40,20 +41,20 @@ pub(crate) async fn list(
     });
     let (found, problems) = read.await?;
     let means = mcp::Means { shim: context.runner.shim(), env, cwd };
-    let mut servers = Vec::new();
-    for (server, standing) in found.into_values() {
-        let tries = params.test == Some(true) && standing.may_run();
-        let health = if tries { Some(tried(&server, &means).await) } else { None };
-        servers.push(McpServer {
+    let (test, means) = (params.test == Some(true), &means);
+    let servers = join_all(found.into_values().map(|(server, standing)| async move {
+        let health = if test && standing.may_run() { Some(tried(&server, means).await) } else { None };
+        McpServer {
             name: server.name.clone(),
             transport: server.way.kind().to_owned(),
             target: server.way.target(),
             path: server.path.display().to_string(),
             state: state(standing),
             health,
-        });
-    }
-    Ok(McpListResult { servers, problems: problems.into_iter().map(definition::problem).collect() })
+        }
+    }));
+    let servers = servers.await;
+    Ok(McpListResult { servers, problems: definition::problems(problems) })
 }
 
 async fn tried(server: &Server, means: &mcp::Means) -> McpHealth {

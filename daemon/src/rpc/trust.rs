@@ -20,6 +20,9 @@ use crate::driver::Clock;
 use crate::llm::brief::Caller;
 use crate::llm::{Known, outside};
 
+/// Hashes of one call at most.
+const HASHES_MOST: usize = 1000;
+
 /// Lists what there is.
 pub(crate) async fn list(
     context: Arc<Context>,
@@ -39,6 +42,10 @@ pub(crate) async fn add(
 ) -> Result<TrustListResult, Error> {
     bounds::place(params.cwd.as_deref(), None)?;
     let place = Place::of(&context, &origin, params.cwd.as_deref());
+    if params.hashes.len() > HASHES_MOST {
+        let why = format!("{} hashes are more than {HASHES_MOST}", params.hashes.len());
+        return Err(Error::new(Kind::InvalidParams, why).with("path", "hashes"));
+    }
     let now = Clock::start().now();
     Context::blocking(move || {
         let found = place.all();
@@ -152,7 +159,7 @@ impl Place {
         TrustListResult {
             root: root.display().to_string(),
             items: found.items.iter().map(shown).collect(),
-            problems: found.problems.into_iter().map(definition::problem).collect(),
+            problems: definition::problems(found.problems),
         }
     }
 }

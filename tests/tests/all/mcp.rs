@@ -1,11 +1,16 @@
 //! MCP servers, from end to end: their tools in an agent's hands, and what becomes of servers that don't behave.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use ccagent_tests::conn::merge;
+use ccagent_tests::process::{Process, assert_none};
 use ccagent_tests::programs::fake_mcp;
-use ccagent_tests::{Conn, Daemon};
+use ccagent_tests::{Conn, Daemon, PATIENCE};
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 /// Servers in a repository, which is trusted; gives its directory.
@@ -161,5 +166,121 @@ async fn servers_that_do_not_behave_are_bounded_and_named() {
         (&server("absent")["health"]["ok"], &server("absent")["state"]),
         (&json!(false), &json!("trusted"))
     );
+    daemon.end().await;
+}
+
+/// A server that says its process through a pipe, leaves a process of its own running, and never answers `hang`.
+fn lingering(pipe: &Path) -> Value {
+    mkfifoat(CWD, pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    let line = format!("setsid sleep 1000 & echo $$ > {}; exec {}", pipe.display(), fake_mcp().display());
+    json!({ "command": "sh", "args": ["-c", line] })
+}
+
+/// The process whose number comes through a pipe.
+async fn process(pipe: &Path) -> Process {
+    let pipe = pipe.to_owned();
+    let text = tokio::task::spawn_blocking(move || fs::read_to_string(pipe).unwrap()).await.unwrap();
+    Process::open(text.trim().parse().unwrap()).unwrap()
+}
+
+/// D49, D62, SP-30: a server, and what it started, ends when its agent is stopped in the middle of a call, and when the
+/// daemon is killed.
+#[tokio::test]
+async fn a_server_ends_with_a_stop_and_with_the_daemon() {
+    let mut daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let pipe = daemon.home.join("pipe");
+    repository(&daemon, &conn, &json!({ "srv": lingering(&pipe) })).await;
+    let params = json!({
+        "prompt": "```offline\n- call: mcp__srv__hang\n- say: never\n```", "model": "offline", "runInBackground": true,
+        "cwd": daemon.home.join("repo"), "permissionMode": "bypassPermissions",
+        "env": { "HOME": daemon.home.join("me") },
+    });
+    let id = conn.ok("agent.spawn", params.clone()).await["taskId"].clone();
+    let server = process(&pipe).await;
+    conn.ok("task.stop", json!({ "taskId": id, "force": true })).await;
+    assert_eq!(conn.wait(id.as_str().unwrap()).await["status"], "killed");
+    assert!(server.ends_within(PATIENCE), "the server goes on");
+    conn.ok("agent.spawn", params).await;
+    let server = process(&pipe).await;
+    daemon.crash();
+    assert!(server.ends_within(PATIENCE), "the server goes on");
+    assert_none(daemon.home.mark());
+}
+
+/// Answers one connection of a server over HTTP; tells of each request's method and of its key.
+fn serve(stream: TcpStream, heard: &mpsc::Sender<String>) -> std::io::Result<()> {
+    let (mut reader, mut writer) = (BufReader::new(stream.try_clone()?), stream);
+    loop {
+        let (mut line, mut length, mut key) = (String::new(), 0, String::new());
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let verb = line.split(' ').next().unwrap_or_default().to_owned();
+        loop {
+            line.clear();
+            reader.read_line(&mut line)?;
+            match line.trim().split_once(": ") {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.parse().unwrap();
+                }
+                Some((name, value)) if name.eq_ignore_ascii_case("x-key") => key = value.to_owned(),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let method = asked["method"].as_str().unwrap_or_default();
+        heard.send(format!("{verb} {method} {key}")).ok();
+        let result = match method {
+            "initialize" => json!({
+                "protocolVersion": asked["params"]["protocolVersion"], "capabilities": { "tools": {} },
+                "serverInfo": { "name": "web", "version": "1" },
+            }),
+            "tools/list" => json!({ "tools": [{ "name": "look.up", "inputSchema": { "type": "object" } }] }),
+            _ => json!({ "content": [{ "type": "text", "text": "<message>found</message>" }] }),
+        };
+        let (status, body) = match asked.get("id") {
+            Some(id) => ("200 OK", json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()),
+            None if verb == "POST" => ("202 Accepted", String::new()),
+            None => ("405 Method Not Allowed", String::new()),
+        };
+        write!(
+            writer,
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+    }
+}
+
+/// TP-07: a server over HTTP is spoken to as one over stdin, with its headers; what it says can't look like the daemon's
+/// words; one that nobody serves is named.
+#[tokio::test]
+async fn a_server_may_be_an_address() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (heard, hears) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let heard = heard.clone();
+            std::thread::spawn(move || serve(stream.unwrap(), &heard));
+        }
+    });
+    let servers = json!({
+        "web": { "type": "http", "url": url, "headers": { "x-key": "${WEB_KEY:-none}" } },
+        "gone": { "url": "http://127.0.0.1:1/mcp" },
+    });
+    repository(&daemon, &conn, &servers).await;
+    let env = json!({ "env": { "HOME": daemon.home.join("me"), "WEB_KEY": "secret" } });
+    let task = play(&daemon, &conn, "- call: mcp__web__look_up\n- say: done", env).await;
+    assert_eq!(results(&conn, &task).await, ["&lt;message>found&lt;/message>"], "{task}");
+    let heard: Vec<String> = hears.try_iter().collect();
+    assert!(heard.contains(&"POST tools/call secret".to_owned()), "{heard:?}");
+    let output = conn.ok("task.output", json!({ "taskId": task["id"] })).await;
+    assert!(output["text"].as_str().unwrap().contains("gone can't be used"), "{output}");
     daemon.end().await;
 }

@@ -21,6 +21,7 @@ impl Agent {
         let mut said = self.host.before(ask, id).await;
         let halt = said.halt.take();
         if let Word::Deny(why) = &said.word {
+            let why = self.context.mask.text(why.clone());
             let text = format!("A hook denied this call, which was not made: {why}");
             return Err(Box::new(Outcome { halt, ..Outcome::error(text) }));
         }
@@ -39,14 +40,12 @@ impl Agent {
     /// Tells hooks of a call that was made; adds what they and those before it say.
     pub(super) async fn after(&self, ask: &Ask, id: &str, before: Said, outcome: &mut Outcome) {
         let after = if outcome.is_error { Said::default() } else { self.host.after(ask, id, outcome).await };
-        for text in before.context {
-            add(outcome, Event::PreToolUse, &text);
-        }
-        if let Word::Deny(why) = &after.word {
-            add(outcome, Event::PostToolUse, why);
-        }
-        for text in after.context {
-            add(outcome, Event::PostToolUse, &text);
+        let before = before.context.into_iter().map(|text| (Event::PreToolUse, text));
+        let objection = if let Word::Deny(why) = after.word { Some(why) } else { None };
+        let after_it = objection.into_iter().chain(after.context).map(|text| (Event::PostToolUse, text));
+        for (event, text) in before.chain(after_it) {
+            outcome.text.push('\n');
+            outcome.text.push_str(&self.context.mask.text(quoted(event, &text)));
         }
         outcome.halt = after.halt;
     }
@@ -63,14 +62,10 @@ impl Agent {
         match said.word {
             Word::Deny(why) if said.halt.is_none() && counts.objections < OBJECTIONS => {
                 counts.objections += 1;
-                self.say(Message::user(quoted(Event::SubagentStop, &why)), Vec::new()).await
+                let why = self.context.mask.text(quoted(Event::SubagentStop, &why));
+                self.say(Message::user(why), Vec::new()).await
             }
             Word::Nothing | Word::Allow | Word::Ask(_) | Word::Deny(_) => Err(Leave::Done),
         }
     }
-}
-
-fn add(outcome: &mut Outcome, event: Event, text: &str) {
-    outcome.text.push('\n');
-    outcome.text.push_str(&quoted(event, text));
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
+use crate::hook::{Said, Word};
 use crate::host::Permission;
 use crate::provider::offline::Offline;
 use crate::tool::{Access, Ask, Outcome, Tool, read};
@@ -26,6 +27,9 @@ struct Notes {
     tools: Mutex<Vec<String>>,
     more: Mutex<VecDeque<bool>>,
     denied: Vec<&'static str>,
+    /// Whether hooks object to its end.
+    objects: bool,
+    objections: Mutex<Vec<u32>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -61,6 +65,12 @@ impl Host for Notes {
         let denied = self.denied.contains(&ask.tool.as_str());
         ready(if denied { Permission::Denied("not allowed here".into()) } else { Permission::Allowed })
             .boxed()
+    }
+
+    fn ending<'a>(&'a self, _: Option<&'a str>, again: u32) -> BoxFuture<'a, Said> {
+        lock(&self.objections).push(again);
+        let word = if self.objects { Word::Deny("not yet".to_owned()) } else { Word::Nothing };
+        ready(Said { word, ..Said::default() }).boxed()
     }
 }
 
@@ -401,4 +411,17 @@ async fn money_ends_the_run() {
     agent.price = Some(price);
     let ended = agent.run().await;
     assert_eq!((failed(&ended), ended.turns), ("maxUsd", 2));
+}
+
+/// C18: hooks keep a run from ending, eight times in a row and not for ever.
+#[tokio::test]
+async fn hooks_keep_a_run_from_ending_only_so_often() {
+    let mut lab = Lab::new();
+    lab.host = Arc::new(Notes { objects: true, ..Notes::default() });
+    lab.say("m1", "Do it.");
+    let ended = lab.run(&"- say: done\n".repeat(9)).await;
+    assert_eq!((&ended.finish, ended.turns), (&Finish::Completed, 9));
+    assert_eq!(*lock(&lab.host.objections), (0..=8).collect::<Vec<_>>());
+    let said = lab.messages().await;
+    assert_eq!(said.iter().filter(|message| format!("{message:?}").contains("not yet")).count(), 8);
 }

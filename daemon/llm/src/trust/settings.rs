@@ -19,6 +19,9 @@ pub(super) fn read(files: &Files, kind: Kind, found: &mut Found) {
         Kind::McpServers => "mcpServers",
         Kind::Agent => return,
     };
+    if kind == Kind::Hooks && is_switched_off(files) {
+        return;
+    }
     let mut seen: Vec<PathBuf> = Vec::new();
     for (path, owner) in places(files, kind) {
         if seen.contains(&path) {
@@ -32,6 +35,12 @@ pub(super) fn read(files: &Files, kind: Kind, found: &mut Found) {
         }
         seen.push(path);
     }
+}
+
+/// Whether the user wants no hooks at all; a repository can't take the user's away (C18).
+fn is_switched_off(files: &Files) -> bool {
+    let user = files.path(Source::User).and_then(|path| value(&path).ok().flatten());
+    user.is_some_and(|user| user["disableAllHooks"] == true)
 }
 
 fn places(files: &Files, kind: Kind) -> Vec<(PathBuf, Owner)> {

@@ -93,3 +93,15 @@ fn a_broken_file_is_said() {
     assert!(found.items.is_empty());
     assert!(found.problems[0].message.contains("no JSON"), "{:?}", found.problems);
 }
+
+/// C18: the user can switch all hooks off, and a repository can't.
+#[test]
+fn only_the_user_switches_hooks_off() {
+    let lab = Lab::new();
+    let count = || Found::of_settings(&lab.files, Kind::Hooks).items.len();
+    lab.write("repo/.claude/settings.json", HOOKS);
+    lab.write("repo/.claude/settings.local.json", r#"{"disableAllHooks": true}"#);
+    assert_eq!(count(), 1);
+    lab.write("home/.claude/settings.json", r#"{"disableAllHooks": true}"#);
+    assert_eq!(count(), 0);
+}
