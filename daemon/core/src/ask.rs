@@ -242,7 +242,7 @@ impl Core {
     /// A run asks. One that is over, that was told to stop, or that asks for too much at once is refused.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, run: Run, mut asked: Asked) -> Result<Response, Error> {
         let (id, attempt) = run;
-        let row = self.tasks.get(&id).filter(|row| row.attempt == attempt && row.holds_slot());
+        let row = self.tasks.get(&id).filter(|row| row.attempt == attempt && row.is_under_way());
         let Some(row) = row.filter(|row| row.stop.is_none()) else {
             return Err(Error::new(Kind::AlreadyTerminal, "the run is over, or is being stopped"));
         };

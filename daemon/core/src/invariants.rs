@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::Core;
 use crate::record::Record;
 use crate::table::Stored;
-use crate::task::State;
+use crate::task::{Row, Slot, State};
 
 impl Core {
     /// The records that a restore of this core would read.
@@ -79,8 +79,12 @@ impl Core {
                 return Err(format!("{} is in the archive and in memory", row.id));
             }
         }
-        if self.tasks.all_slots() > self.limits.agents {
-            return Err(format!("{} agents run", self.tasks.all_slots()));
+        // What goes on after a wait for its children may be beyond the limit; nothing that starts is.
+        let started =
+            |row: &&Row| row.holds_slot() && !matches!(row.state, State::Running { slot: Slot::Back, .. });
+        let started = self.tasks.iter().filter(started).count();
+        if started > self.limits.agents as usize {
+            return Err(format!("{started} agents were started"));
         }
         Ok(())
     }
@@ -109,7 +113,7 @@ impl Core {
         let waits = |row: &crate::ask::Row| {
             self.tasks
                 .get(&row.task)
-                .is_some_and(|task| task.holds_slot() && task.attempt == row.attempt && task.stop.is_none())
+                .is_some_and(|task| task.is_under_way() && task.attempt == row.attempt && task.stop.is_none())
         };
         match self.asks.iter().find(|row| row.is_pending() && !waits(row)) {
             Some(row) => Err(format!("nobody waits for the answer to {}", row.id)),

@@ -187,7 +187,7 @@ impl Core {
     /// Whether an agent inside the daemon that runs is told of an end, and not its session (NT-09).
     fn has_reader_inside(&self, row: &Row) -> bool {
         let parent = self.tasks.get(&row.task).and_then(|task| self.tasks.get(&task.parent?));
-        parent.is_some_and(|parent| parent.spec.runner == RunnerKind::Llm && parent.holds_slot())
+        parent.is_some_and(|parent| parent.spec.runner == RunnerKind::Llm && parent.is_under_way())
     }
 
     /// Hands an agent inside the daemon the notices of those that it spawned, in completion order.

@@ -97,7 +97,7 @@ impl Core {
             .tasks
             .iter()
             .filter(|row| {
-                row.holds_slot() && row.spec.runner == RunnerKind::Llm && row.state != State::Starting
+                row.is_under_way() && row.spec.runner == RunnerKind::Llm && row.state != State::Starting
             })
             .map(|row| row.id)
             .collect();
@@ -113,7 +113,7 @@ impl Core {
     pub fn survivors(&self) -> Vec<Survivor> {
         self.tasks
             .iter()
-            .filter(|row| row.holds_slot() && row.spec.runner != RunnerKind::Llm)
+            .filter(|row| row.is_under_way() && row.spec.runner != RunnerKind::Llm)
             .map(|row| Survivor {
                 task: row.id,
                 attempt: row.attempt,

@@ -97,7 +97,7 @@ impl Core {
     pub fn holds(&self, caller: &Caller) -> Result<(), Error> {
         match &caller.who {
             Who::Operator => Ok(()),
-            Who::Agent(id) if self.tasks.get(id).is_some_and(Task::holds_slot) => Ok(()),
+            Who::Agent(id) if self.tasks.get(id).is_some_and(Task::is_under_way) => Ok(()),
             Who::Agent(_) => {
                 Err(self.refusal(caller, "an agent may call only while its run lasts", "operator"))
             }

@@ -73,6 +73,9 @@ pub enum State {
         /// The program's process; an agent inside the daemon has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
+        /// Whether it takes a slot.
+        #[serde(default, skip_serializing_if = "Slot::is_taken")]
+        slot: Slot,
     },
     /// The leader ended; descendants run.
     Leaving {
@@ -93,6 +96,35 @@ pub enum State {
         /// When.
         at: Millis,
     },
+}
+
+/// What a run has of the slots that bound how many agents run at once.
+///
+/// An agent that only waits for agents that it spawned does nothing, and they need its slot: with as many such agents as
+/// there are slots, none of them could ever go on. So it lends its slot, and takes one back when it goes on, at once, even
+/// beyond the limit. To let it stand in line would let it wait for its own siblings, for hours perhaps, while somebody
+/// waits for its answer; and nothing is won, since its conversation is in memory anyway. The limit bounds what starts:
+/// nothing does until there are fewer than the limit again, and every agent ends or lends, so those in the queue come to
+/// their turn. How many can come back at once is bounded as the queue is ([`Core::has_queue_room`]).
+///
+/// [`Core::has_queue_room`]: crate::core::Core::has_queue_room
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Slot {
+    /// One, since its start.
+    #[default]
+    Taken,
+    /// None: it waits for agents that it spawned.
+    Lent,
+    /// One, beyond the limit where none was free: it goes on after such a wait.
+    Back,
+}
+
+impl Slot {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+    fn is_taken(&self) -> bool {
+        *self == Self::Taken
+    }
 }
 
 /// Why a run is being ended from outside.
@@ -230,11 +262,36 @@ impl Row {
         matches!(self.state, State::Done { .. })
     }
 
-    /// Whether it takes a slot.
-    pub fn holds_slot(&self) -> bool {
+    /// Whether a run of it is under way.
+    pub fn is_under_way(&self) -> bool {
         match self.state {
             State::Starting | State::Running { .. } | State::Leaving { .. } => true,
             State::Queued | State::Parked { .. } | State::Done { .. } => false,
+        }
+    }
+
+    /// Whether it takes a slot.
+    pub fn holds_slot(&self) -> bool {
+        match self.state {
+            State::Starting
+            | State::Leaving { .. }
+            | State::Running { slot: Slot::Taken | Slot::Back, .. } => true,
+            State::Queued
+            | State::Running { slot: Slot::Lent, .. }
+            | State::Parked { .. }
+            | State::Done { .. } => false,
+        }
+    }
+
+    /// Whether it has no slot because it waits for agents that it spawned.
+    pub fn waits_without_slot(&self) -> bool {
+        match self.state {
+            State::Running { slot: Slot::Lent, .. } | State::Parked { .. } => true,
+            State::Queued
+            | State::Starting
+            | State::Running { slot: Slot::Taken | Slot::Back, .. }
+            | State::Leaving { .. }
+            | State::Done { .. } => false,
         }
     }
 

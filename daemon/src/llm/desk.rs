@@ -3,6 +3,7 @@
 //! What it is handed is acknowledged once it stands in the transcript; what is not comes again.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccagent_core::input::{Report, Run};
@@ -49,6 +50,8 @@ pub(super) struct Desk {
     pub(super) watch: Option<Watch>,
     /// The ends of which results tell that do not stand in its transcript yet.
     pub(super) told: Mutex<HashSet<Run>>,
+    /// How many of its calls wait for tasks of its own.
+    pub(super) waits: AtomicU32,
     /// What its model's tokens cost, if that is known.
     pub(super) price: Option<Price>,
     pub(super) clock: Clock,
@@ -93,14 +96,35 @@ impl Desk {
                 Coming::Later => {}
             }
             if !std::mem::replace(&mut said, true) {
-                self.report(Report::Waits(Some(on(WaitKind::Children)))).await;
+                self.waits_below().await;
             }
             watch.changed().await;
         };
         if said {
-            self.report(Report::Waits(None)).await;
+            self.goes_on().await;
         }
         Ok(more)
+    }
+
+    /// Waits for what a task of its own comes to: others have its slot meanwhile. What runs beside it in the same answer
+    /// only looks, and ends soon; so one such wait is enough.
+    pub(super) async fn below<T>(&self, wait: impl Future<Output = T>) -> T {
+        self.waits_below().await;
+        let done = wait.await;
+        self.goes_on().await;
+        done
+    }
+
+    async fn waits_below(&self) {
+        if self.waits.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.report(Report::Waits(Some(on(WaitKind::Children)))).await;
+        }
+    }
+
+    async fn goes_on(&self) {
+        if self.waits.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.report(Report::Waits(None)).await;
+        }
     }
 
     async fn take(&self, ids: Vec<String>) -> Result<(), Error> {

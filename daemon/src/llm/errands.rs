@@ -104,7 +104,8 @@ impl Desk {
         if task.is_backgrounded {
             return Ok(Outcome::ok(ending::launched(&task)));
         }
-        let task = self.until(task.id, |task| task.status.is_done() || task.is_backgrounded).await?;
+        let wait = self.until(task.id, |task| task.status.is_done() || task.is_backgrounded);
+        let task = self.below(wait).await?;
         Ok(if task.status.is_done() {
             let is_error = task.status != TaskStatus::Completed;
             Outcome { is_error, ..self.told(&task, ending::of_agent(&task)) }
@@ -198,8 +199,8 @@ impl Desk {
         let ends = self.until(task.id, |task| task.status.is_done());
         let ended = match wait {
             Wait::No => None,
-            Wait::Most(most) => tokio::time::timeout(most, ends).await.ok(),
-            Wait::ToTheEnd => Some(ends.await),
+            Wait::Most(most) => self.below(tokio::time::timeout(most, ends)).await.ok(),
+            Wait::ToTheEnd => Some(self.below(ends).await),
         };
         if let Some(ended) = ended {
             task = ended?;
@@ -214,7 +215,7 @@ impl Desk {
         let params = TaskStopParams { task_id: task.id.to_string(), ..TaskStopParams::default() };
         self.handle.call::<TaskStop>(self.caller.clone(), params).await?;
         let ends = self.until(task.id, |task| task.status.is_done());
-        match tokio::time::timeout(STOP, ends).await {
+        match self.below(tokio::time::timeout(STOP, ends)).await {
             Ok(task) => {
                 let task = task?;
                 Ok(self.told(&task, ending::stopped(&task)))

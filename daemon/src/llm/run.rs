@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use ccagent_core::RunnerEvent;
@@ -125,6 +126,7 @@ async fn work(
         },
         watch: company.watch.clone(),
         told: Mutex::default(),
+        waits: AtomicU32::new(0),
         price: route.price,
         clock: Clock::start(),
     });

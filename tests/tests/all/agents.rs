@@ -20,7 +20,10 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        let daemon = Daemon::start();
+        Self::of(Daemon::start()).await
+    }
+
+    async fn of(daemon: Daemon) -> Self {
         let conn = daemon.connect().await;
         Self { daemon, fake: Fake::start(), conn }
     }
@@ -132,6 +135,23 @@ async fn agents_of_one_answer_run_beside_each_other() {
     let results = told(parents.last().unwrap());
     for name in ["first", "second", "third"] {
         assert!(results.contains(&format!("{name} is done")), "{results}");
+    }
+    world.daemon.end().await;
+}
+
+/// K141, I8: more agents that wait for their children than there are slots, in their call or behind their last word: all
+/// come to their end.
+#[tokio::test]
+async fn agents_that_wait_for_their_children_block_nobody() {
+    let world = World::of(Daemon::with().config("[limits]\nagents_per_session = 2\n").start()).await;
+    let child = "CHILD [[tool:Glob {\"pattern\":\"*.none\"}]] [[say:found it]]";
+    let mut parents = Vec::new();
+    for background in [false, true, false, true, false] {
+        let call = agent(child, json!({ "run_in_background": background }));
+        parents.push(world.spawn(&format!("PARENT {call} [[say:waiting]] [[say:end]]"), json!({})).await);
+    }
+    for parent in parents {
+        assert_eq!(world.conn.wait(&parent).await["status"], "completed");
     }
     world.daemon.end().await;
 }

@@ -29,6 +29,8 @@ struct Index {
     ready: BTreeMap<SessionId, BTreeSet<TaskId>>,
     /// Queued tasks.
     queued: u32,
+    /// Tasks that wait for those that they spawned, without a slot.
+    away: u32,
     /// Queued tasks by the predecessors that they wait for.
     dependents: BTreeMap<TaskId, BTreeSet<TaskId>>,
     /// What is due when.
@@ -174,6 +176,11 @@ impl Tasks {
         self.index.queued
     }
 
+    /// How many tasks wait for those that they spawned, without a slot.
+    pub fn away(&self) -> u32 {
+        self.index.away
+    }
+
     /// The oldest task of each session that could start.
     pub fn heads(&self) -> impl Iterator<Item = (&SessionId, TaskId)> {
         self.index.ready.iter().filter_map(|(session, ids)| Some((session, *ids.first()?)))
@@ -206,6 +213,7 @@ impl Index {
         if row.holds_slot() {
             *self.slots.entry(row.session.clone()).or_default() += 1;
         }
+        self.away += u32::from(row.waits_without_slot());
         if row.state == State::Queued {
             self.queued += 1;
             for predecessor in &row.waits {
@@ -238,6 +246,7 @@ impl Index {
                 self.slots.remove(&row.session);
             }
         }
+        self.away -= u32::from(row.waits_without_slot());
         if row.state == State::Queued {
             self.queued -= 1;
             for predecessor in &row.waits {

@@ -77,12 +77,19 @@ impl Core {
         })));
     }
 
-    /// Refuses a task that would have to wait when too many wait already.
+    /// Refuses a task that would have to wait when too many wait already, and any where too many wait without a slot for
+    /// those that they spawned: each of these may take one back at any time.
     pub(crate) fn has_queue_room(&self, session: &SessionId, waits: &[TaskId]) -> Result<(), Error> {
         // Ended tasks stay in memory until somebody acknowledges their notices: that has the same bound (I8).
         if self.notifications.len() >= self.limits.queue as usize {
             let why = "the notices of too many ended agents wait: acknowledge them first";
             return Err(Error::new(Kind::ConcurrencyLimit, why).with("notices", self.notifications.len()));
+        }
+        if self.tasks.away() >= self.limits.queue {
+            let why = "too many agents wait for agents that they spawned: try again later";
+            return Err(Error::new(Kind::ConcurrencyLimit, why)
+                .with("waiting", self.tasks.away())
+                .with("limit", self.limits.queue));
         }
         let starts = waits.is_empty() && self.may_start(session);
         if starts || self.tasks.queued() < self.limits.queue {

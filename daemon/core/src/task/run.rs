@@ -9,7 +9,7 @@ use ccagent_proto::{Millis, TaskId};
 use serde_json::{Value, json};
 
 use super::view::task_error;
-use super::{Cause, Outcome, Row, Shim, State};
+use super::{Cause, Outcome, Row, Shim, Slot, State};
 use crate::caller::Who;
 use crate::core::Core;
 use crate::cx::{About, Cx};
@@ -67,7 +67,7 @@ impl Core {
     pub(crate) fn runner_event(&mut self, cx: &mut Cx<'_>, event: RunnerEvent) {
         let id = event.task;
         let Some(row) = self.tasks.get(&id) else { return };
-        if row.attempt != event.attempt || !row.holds_slot() {
+        if row.attempt != event.attempt || !row.is_under_way() {
             return;
         }
         match event.what {
@@ -114,7 +114,9 @@ impl Core {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             if !matches!(row.state, State::Leaving { .. }) {
-                row.state = State::Running { pid: Some(pid) };
+                // One that a restart found while it waited says again that it waits.
+                let slot = if row.waits_without_slot() { Slot::Back } else { Slot::Taken };
+                row.state = State::Running { pid: Some(pid), slot };
             }
             row.shim = Some(shim.into());
             row.started_at.get_or_insert(now);
@@ -127,7 +129,7 @@ impl Core {
     fn began(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
-            row.state = State::Running { pid: None };
+            row.state = State::Running { pid: None, slot: Slot::Taken };
             row.started_at = Some(now);
             row.active_at = now;
         });
@@ -222,7 +224,7 @@ impl Core {
         }
     }
 
-    fn has_live_children(&self, id: TaskId) -> bool {
+    pub(super) fn has_live_children(&self, id: TaskId) -> bool {
         self.tasks.children(id).any(|child| self.tasks.get(&child).is_some_and(|row| !row.is_done()))
     }
 

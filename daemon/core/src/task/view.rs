@@ -63,7 +63,7 @@ impl Row {
 
     const fn pid(&self) -> Option<u32> {
         match self.state {
-            State::Running { pid } => pid,
+            State::Running { pid, .. } => pid,
             State::Queued
             | State::Starting
             | State::Leaving { .. }

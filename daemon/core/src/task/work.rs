@@ -3,12 +3,13 @@
 //! Each report is told at once; the row is stored at most once a second, as for output (PG-08).
 
 use ccagent_proto::event::Topic;
-use ccagent_proto::task::{Activity, WaitingOn};
+use ccagent_proto::task::{Activity, WaitKind, WaitingOn};
 use ccagent_proto::{Millis, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::output::PROGRESS_EVERY;
+use super::{Slot, State};
 use crate::core::Core;
 use crate::cx::Cx;
 
@@ -138,6 +139,24 @@ impl Core {
         if changed {
             self.task_event(cx, id, Topic::Task, "task.status", data);
         }
+        self.lend_or_take_slot(cx, id);
+    }
+
+    /// A run that waits for agents that it spawned lends its slot to who is next; one that goes on has one again.
+    fn lend_or_take_slot(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let below = self.live.waits.get(&id).is_some_and(|on| on.kind == WaitKind::Children);
+        let lends = below && self.has_live_children(id);
+        let now = match self.tasks.get(&id).map(|row| &row.state) {
+            Some(State::Running { slot: Slot::Taken | Slot::Back, .. }) if lends => Slot::Lent,
+            Some(State::Running { slot: Slot::Lent, .. }) if !below => Slot::Back,
+            _ => return,
+        };
+        self.tasks.change(cx, id, |row| {
+            if let State::Running { slot, .. } = &mut row.state {
+                *slot = now;
+            }
+        });
+        self.start_queued(cx);
     }
 
     /// What a run did is its row's now: the run is over.

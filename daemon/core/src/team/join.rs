@@ -121,7 +121,7 @@ impl Core {
     /// The running task that a token belongs to.
     pub fn task_by_token(&self, token: &str) -> Option<TaskId> {
         let hash = Some(token_hash(token));
-        self.tasks.iter().find(|row| row.holds_slot() && row.token == hash).map(|row| row.id)
+        self.tasks.iter().find(|row| row.is_under_way() && row.token == hash).map(|row| row.id)
     }
 
     pub(crate) fn team_leave(&mut self, cx: &mut Cx<'_>, caller: &Caller) -> Result<Empty, Error> {

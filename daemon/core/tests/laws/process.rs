@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ccagent_core::input::{Ended, Report, Run};
 use ccagent_core::task::Shim;
 use ccagent_core::{Core, RunnerEvent};
-use ccagent_proto::task::Exit;
+use ccagent_proto::task::{Exit, WaitKind, WaitingOn};
 
 use crate::random::Random;
 
@@ -97,6 +97,10 @@ impl Processes {
             (Phase::Alive, 4) if random.percent(20) => {
                 process.phase = Phase::Dead;
                 Report::ShimLost { message: "the shim is gone".to_owned() }
+            }
+            (Phase::Alive, 5) => {
+                let on = WaitingOn { kind: WaitKind::Children, id: None, until_at: None };
+                Report::Waits(random.sometimes(60, on))
             }
             (Phase::Alive, _) => {
                 process.phase = Phase::Dead;

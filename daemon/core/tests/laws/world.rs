@@ -395,7 +395,10 @@ impl World {
                 _ => None,
             });
             let Some(row) = row else { panic!("I3: {task} runs and is not there") };
-            assert!(row.holds_slot() && row.attempt == attempt, "I3: run {attempt} of {task} runs: {row:?}");
+            assert!(
+                row.is_under_way() && row.attempt == attempt,
+                "I3: run {attempt} of {task} runs: {row:?}"
+            );
         }
     }
 

@@ -143,6 +143,88 @@ fn a_pause_shows_while_it_lasts() {
     assert_eq!(desk.get(task).status, TaskStatus::Running);
 }
 
+/// An agent that waits for another one, and the one that it waits for, which is queued for its slot.
+fn waiting(desk: &mut Desk) -> (TaskId, TaskId) {
+    let parent = begun(desk);
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    desk.report(parent, waits());
+    (parent, child)
+}
+
+fn waits() -> Report {
+    Report::Waits(Some(WaitingOn { kind: WaitKind::Children, id: None, until_at: None }))
+}
+
+/// K141, I8: with as many agents that wait for their children as there are slots, the children run, each in its turn, and
+/// all come to their end.
+#[test]
+fn agents_that_wait_for_their_children_lend_them_their_slots() {
+    let mut desk = Desk::with(Limits { agents_per_session: 1, ..Limits::default() });
+    let (parent, child) = waiting(&mut desk);
+    assert_eq!(desk.starts(), [child]);
+    let other = desk.spawn(background());
+    desk.started(child);
+    assert_eq!(desk.get(other).status, TaskStatus::Queued, "the child has the slot now");
+    desk.exited(child, 0);
+    assert_eq!(desk.starts(), [other]);
+    // It goes on at once, though the slot was given away; and nothing starts until one is free again.
+    desk.report(parent, Report::Waits(None));
+    assert_eq!(desk.get(parent).status, TaskStatus::Running);
+    let last = desk.spawn(background());
+    desk.exited(other, 0);
+    assert_eq!(desk.starts(), [], "the one that came back has the slot");
+    finish(&mut desk, parent, said("done"));
+    assert_eq!(desk.starts(), [last]);
+}
+
+/// I8: only a wait for agents that run lends a slot: a pause does not, nor does a wait for what has ended.
+#[test]
+fn only_a_wait_for_children_lends_a_slot() {
+    let mut desk = Desk::with(Limits { agents_per_session: 2, ..Limits::default() });
+    let parent = begun(&mut desk);
+    let child = desk.ok::<AgentSpawn>(&agent(parent), background()).task_id;
+    let queued = desk.spawn(background());
+    let pause = WaitingOn { kind: WaitKind::Backoff, id: None, until_at: Some(desk.now + 5) };
+    desk.report(parent, Report::Waits(Some(pause)));
+    assert_eq!(desk.starts(), []);
+    desk.report(parent, Report::Waits(None));
+    desk.started(child);
+    desk.exited(child, 0);
+    assert_eq!(desk.starts(), [queued]);
+    let next = desk.spawn(background());
+    desk.report(parent, waits());
+    assert_eq!((desk.starts(), desk.get(next).status), (vec![], TaskStatus::Queued));
+}
+
+/// I8: how many agents wait without a slot is bounded as the queue is: beyond it, none of them spawns another.
+#[test]
+fn waiting_agents_are_bounded_as_the_queue_is() {
+    let mut desk = Desk::with(Limits { agents_per_session: 1, queue: 2, ..Limits::default() });
+    let (first, child) = waiting(&mut desk);
+    desk.report(child, Report::Began);
+    let grandchild = desk.ok::<AgentSpawn>(&agent(child), background()).task_id;
+    desk.report(child, waits());
+    assert_eq!(desk.starts(), [grandchild]);
+    let error = desk.refused::<AgentSpawn>(&agent(grandchild), background(), Kind::ConcurrencyLimit);
+    assert!(error.to_string().contains("wait for agents that they spawned"), "{error}");
+    desk.report(first, Report::Waits(None));
+    desk.ok::<AgentSpawn>(&agent(grandchild), background());
+}
+
+/// C49: a restart interrupts an agent that waited, and its slot is nobody's.
+#[test]
+fn a_restart_interrupts_an_agent_that_waits() {
+    let mut desk = Desk::with(Limits { agents_per_session: 1, ..Limits::default() });
+    let (parent, child) = waiting(&mut desk);
+    desk.started(child);
+    desk.restart();
+    assert_eq!(desk.get(parent).status, TaskStatus::Interrupted);
+    desk.started(child);
+    desk.exited(child, 0);
+    let next = desk.spawn(background());
+    assert_eq!(desk.starts(), [next]);
+}
+
 /// TS-03, TS-12, AB-10, AB-12: an end by itself, a failure with its text, and a stop are told apart.
 #[test]
 fn each_way_to_end_is_told_apart() {
