@@ -10,6 +10,7 @@
 //! counted.
 
 mod answer;
+mod cache;
 mod events;
 mod script;
 mod server;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::cache::Cached;
 use super::events::{self, Dialect, Said};
 use super::script::{Fault, Place};
 
@@ -30,7 +31,7 @@ pub(super) enum Outcome {
 pub(super) fn of(
     dialect: Dialect,
     request: &Value,
-    bytes: usize,
+    (bytes, cached): (usize, Cached),
     mut due: impl FnMut(&str, &Fault, u32) -> bool,
 ) -> (Duration, Outcome) {
     let place = Place::of(request);
@@ -54,6 +55,7 @@ pub(super) fn of(
         stop: place.script.stop.clone(),
         model: request["model"].as_str().unwrap_or_default().to_owned(),
         input: (bytes / 4) as u64,
+        cached,
     };
     let mut events = events::of(dialect, &said);
     if place.script.odd {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::cache::Cached;
 use super::script::{Call, Part};
 
 /// Bytes of a long text in one event.
@@ -28,6 +29,8 @@ pub(super) struct Said {
     pub(super) model: String,
     /// Tokens of the request.
     pub(super) input: u64,
+    /// Those of them that the cache has, and gets.
+    pub(super) cached: Cached,
 }
 
 /// The events of an answer.
@@ -96,7 +99,9 @@ fn calls(said: &Said) -> bool {
 }
 
 fn messages(said: &Said) -> Vec<Bytes> {
-    let usage = json!({"input_tokens": said.input, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 1});
+    let Cached { read, written } = said.cached;
+    let rest = said.input.saturating_sub(read + written);
+    let usage = json!({"input_tokens": rest, "cache_creation_input_tokens": written, "cache_read_input_tokens": read, "output_tokens": 1});
     let start = json!({"id": "msg_fake", "type": "message", "role": "assistant", "model": said.model, "content": [], "usage": usage});
     let mut events =
         vec![event(&json!({"type": "message_start", "message": start})), event(&json!({"type": "ping"}))];

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::answer::{self, Outcome, Piece};
+use super::cache::{self, Cache};
 use super::events::{self, Dialect};
 use super::script::Fault;
 
@@ -38,6 +39,8 @@ struct State {
     began: Option<Instant>,
     /// How many came in all.
     came: watch::Sender<usize>,
+    /// What it would not have to read again.
+    cache: Cache,
     /// How often a fault of a prompt happened.
     counts: HashMap<(String, String), u32>,
 }
@@ -96,13 +99,21 @@ async fn answer(
     let Ok(asked) = serde_json::from_slice::<Value>(&body) else {
         return Ok(whole(400, events::error("invalid_request_error", "the body is no JSON").into()));
     };
+    let prefixes = cache::prefixes(&asked);
     let (wait, outcome) = {
         let mut state = state.lock().unwrap();
         state.keep(path, key, body.clone());
-        answer::of(dialect, &asked, body.len(), |prompt, fault, times| state.due(prompt, fault, times))
+        let cached = state.cache.look(&prefixes);
+        answer::of(dialect, &asked, (body.len(), cached), |prompt, fault, times| {
+            state.due(prompt, fault, times)
+        })
     };
     if !(latency + wait).is_zero() {
         tokio::time::sleep(latency + wait).await;
+    }
+    if matches!(outcome, Outcome::Stream(_)) {
+        // As with the real one, a prefix is there once an answer to it has begun.
+        state.lock().unwrap().cache.keep(&prefixes);
     }
     Ok(match outcome {
         Outcome::Error { status, after, body } => {
