@@ -16,13 +16,14 @@ use ccagent_llm::provider::price::Price;
 use ccagent_llm::tool::{Ask, Outcome};
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams};
 use ccagent_proto::message::Message;
-use ccagent_proto::method::{MailboxAck, MailboxPoll};
+use ccagent_proto::method::{MailboxAck, MailboxPoll, TaskList};
 use ccagent_proto::notification::Notification;
-use ccagent_proto::task::{WaitKind, WaitingOn};
+use ccagent_proto::task::{TaskListParams, WaitKind, WaitingOn};
 use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::ending;
 use super::errands::Means;
 use super::judge::Judge;
 use super::output::Output;
@@ -113,6 +114,13 @@ impl Desk {
         let done = wait.await;
         self.goes_on().await;
         done
+    }
+
+    /// The agents and programs that it began and that go on, a line each.
+    async fn children(&self) -> Result<Vec<String>, Error> {
+        let params = TaskListParams { parent_id: Some(self.task.to_string()), ..TaskListParams::default() };
+        let listed = self.handle.call::<TaskList>(self.caller.clone(), params).await?;
+        Ok(listed.tasks.iter().filter(|task| !task.status.is_done()).map(ending::entry).collect())
     }
 
     async fn waits_below(&self) {
@@ -210,6 +218,11 @@ impl Host for Desk {
 
     fn ending<'a>(&'a self, text: Option<&'a str>, again: u32) -> BoxFuture<'a, Said> {
         self.hooks_ending(text, again).boxed()
+    }
+
+    fn roster(&self) -> BoxFuture<'_, Vec<String>> {
+        let log = |error: &Error| tracing::warn!(%error, "an agent's children could not be listed");
+        async move { self.children().await.inspect_err(log).unwrap_or_default() }.boxed()
     }
 
     fn errand(&self, errand: Errand) -> BoxFuture<'_, Outcome> {

@@ -53,6 +53,13 @@ pub(super) fn look(task: &Task, output: &str) -> String {
     )
 }
 
+/// A line about a task that goes on, with what it can be called by.
+pub(super) fn entry(task: &Task) -> String {
+    let name = task.name.as_ref().map(|name| format!("{name}, ")).unwrap_or_default();
+    let kind = task.agent_type.clone().unwrap_or_else(|| word(&task.kind));
+    format!("{name}{} ({kind}): {}; {}", task.id, word(&task.status), plain(&task.description))
+}
+
 /// The answer for a stop.
 pub(super) fn stopped(task: &Task) -> String {
     format!(
