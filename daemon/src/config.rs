@@ -186,6 +186,11 @@ impl Config {
         self.text("daemon.log")
     }
 
+    /// How many forks may be below each other.
+    pub fn max_fork_depth(&self) -> u32 {
+        self.count("fork.max_depth")
+    }
+
     /// The feature flags.
     pub fn flags(&self) -> BTreeMap<String, bool> {
         let flags = self.values.iter().filter_map(|(key, value)| {

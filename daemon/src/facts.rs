@@ -250,6 +250,7 @@ fn known(config: &Config, trust: Arc<Trust>) -> Known {
     let flags = config.flags().into_iter().map(|(name, on)| (name, serde_json::Value::from(on)));
     Known {
         table: Table::new(config.providers.clone()),
+        max_fork_depth: config.max_fork_depth(),
         flags: serde_json::from_value(flags.collect::<serde_json::Map<_, _>>().into()).unwrap_or_default(),
         trust,
     }

@@ -12,12 +12,13 @@ mod company;
 mod desk;
 mod ending;
 mod errands;
+pub mod fork;
 mod hooked;
 pub(crate) mod judge;
 mod output;
 pub(crate) mod outside;
 mod permit;
-mod run;
+pub(crate) mod run;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -29,10 +30,13 @@ use std::time::Duration;
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
+use ccagent_core::task::Fork;
 use ccagent_llm::agent::Halt;
 use ccagent_llm::flags::Flags;
 use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
+use ccagent_llm::provider::sibling::Siblings;
+use ccagent_llm::tool::Files;
 use ccagent_proto::task::{Task, TaskAbort, TaskError};
 use ccagent_proto::{Millis, TaskId};
 use futures_util::FutureExt as _;
@@ -70,6 +74,8 @@ pub struct Known {
     pub flags: Flags,
     /// What of repositories may run.
     pub trust: Arc<Trust>,
+    /// How many forks there may be below each other (C9).
+    pub max_fork_depth: u32,
 }
 
 /// The agents inside the daemon.
@@ -89,6 +95,8 @@ struct Inner {
     live: Mutex<HashMap<TaskId, Live>>,
     /// What all agents share on the way to their providers.
     providers: Pool,
+    /// Forks of one conversation, whose first requests are one after another.
+    siblings: Siblings,
     runs: AtomicU64,
     tracker: TaskTracker,
     /// Ends all runs where they are: the next daemon finds them interrupted.
@@ -102,6 +110,8 @@ struct Live {
     run: u64,
     halt: Halt,
     output: Option<Output>,
+    /// The files that it has seen.
+    files: Files,
 }
 
 impl Agents {
@@ -116,6 +126,7 @@ impl Agents {
             known: RwLock::default(),
             live: Mutex::default(),
             providers: Pool::default(),
+            siblings: Siblings::default(),
             runs: AtomicU64::new(RUNS),
             tracker: TaskTracker::new(),
             detach: CancellationToken::new(),
@@ -146,7 +157,7 @@ impl Agents {
         let Some(handle) = inner.handle.get().cloned() else { return };
         let (task, attempt) = (start.task, start.attempt);
         let run = inner.runs.fetch_add(1, Ordering::Relaxed);
-        let live = Live { attempt, run, halt: Halt::default(), output: None };
+        let live = Live { attempt, run, halt: Halt::default(), output: None, files: Files::default() };
         let halt = live.halt.clone();
         inner.live().insert(task, live);
         let span = tracing::info_span!("attempt", %task, attempt);
@@ -220,6 +231,19 @@ impl Inner {
         if let Some(live) = self.live().get_mut(&task).filter(|live| live.run == run) {
             live.output = Some(output.clone());
         }
+    }
+
+    fn has_files(&self, task: TaskId, run: u64, files: &Files) {
+        if let Some(live) = self.live().get_mut(&task).filter(|live| live.run == run) {
+            live.files = files.clone();
+        }
+    }
+
+    /// What an agent that begins has seen: a fork what its parent has, where that still runs, and no other one anything
+    /// (CX-03).
+    fn files_for(&self, fork: Option<&Fork>) -> Files {
+        let parent = fork.and_then(|fork| self.live().get(&fork.parent).cloned());
+        parent.map(|parent| parent.files.fork()).unwrap_or_default()
     }
 
     /// Forgets a run that ended. One that its end led to may have come first, and stays.

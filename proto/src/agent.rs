@@ -166,6 +166,26 @@ pub struct AgentExplainResult {
     pub model: Option<String>,
     /// Who said so: `env`, `call`, `config`, `definition` or `parent`.
     pub model_source: Option<String>,
+    /// What it would go on from, where it is a fork.
+    pub fork: Option<ExplainedFork>,
+}
+
+/// What a fork would go on from, and what it would be told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedFork {
+    /// The SHA-256, in hex digits, of the bytes that its first request has in common with those of its siblings: all up to
+    /// its directive.
+    #[serde(rename = "prefixSha256")]
+    pub prefix_sha256: String,
+    /// The turns of its parent, each with `role` and `content`.
+    pub messages: Vec<serde_json::Value>,
+    /// What it is told to do.
+    pub directive: String,
+    /// Its parent's id, `fork`, its name, its depth and the time, with colons between them.
+    pub lineage_id: String,
+    /// How many forks it would be below the root.
+    pub depth: u32,
 }
 
 /// The tools that an agent would have.
@@ -187,7 +207,7 @@ pub struct RemovedTool {
     /// Its name.
     pub tool: String,
     /// The stage that took it away: `globalDeny`, `customDeny`, `asyncAllow`, `executorDeny`, `profile`, `allowedTools`,
-    /// `tools`, `disallowedTools`.
+    /// `tools`, `disallowedTools`; `forkRefused`: offered to a fork, as to its parent, and refused when it is called.
     pub stage: String,
 }
 

@@ -26,7 +26,7 @@ pub use output::{
     TaskResizeParams, TaskResizeResult, TaskWriteParams, TaskWriteResult,
 };
 pub use stop::{TaskStopAllParams, TaskStopAllResult, TaskStopParams, TaskStopResult};
-pub use transcript::{TaskAbort, TaskContextResult, TaskTranscriptParams, TaskTranscriptResult};
+pub use transcript::{ForkContext, TaskAbort, TaskContextResult, TaskTranscriptParams, TaskTranscriptResult};
 pub use wait::{TaskForegroundParams, TaskWaitParams, TaskWaitResult, WaitFor, WaitMode};
 
 /// What a task is.

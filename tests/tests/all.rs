@@ -10,6 +10,7 @@ mod all {
     mod definition;
     mod event;
     mod explain;
+    mod fork;
     mod framing;
     mod hook;
     mod hostile;

@@ -1,6 +1,6 @@
 //! What a spawn would do, and why.
 
-use ccagent_proto::agent::{AgentExplainResult, ExplainedPrompt, ExplainedTools};
+use ccagent_proto::agent::{AgentExplainResult, ExplainedFork, ExplainedPrompt, ExplainedTools};
 
 use super::{bytes, definition, details};
 
@@ -24,6 +24,7 @@ pub(crate) fn full(found: &AgentExplainResult) -> String {
         ("removed", found.tools.as_ref().and_then(removed)),
         ("unmatched", found.tools.as_ref().and_then(|tools| some(tools.unmatched.join(", ")))),
         ("prompt", found.prompt.as_ref().map(layers)),
+        ("fork", found.fork.as_ref().map(fork)),
         ("sha256", found.prompt.as_ref().map(|prompt| prompt.sha256.clone())),
         ("command", found.argv.as_ref().map(|argv| argv.join(" "))),
         ("variables", some(found.env_names.join(", "))),
@@ -34,6 +35,11 @@ pub(crate) fn full(found: &AgentExplainResult) -> String {
 fn removed(tools: &ExplainedTools) -> Option<String> {
     let each = tools.removed.iter().map(|one| format!("{} ({})", one.tool, one.stage));
     some(each.collect::<Vec<_>>().join(", "))
+}
+
+fn fork(fork: &ExplainedFork) -> String {
+    let ExplainedFork { depth, messages, lineage_id, prefix_sha256, .. } = fork;
+    format!("{lineage_id}, depth {depth}, behind {} turns; prefix {prefix_sha256}", messages.len())
 }
 
 fn layers(prompt: &ExplainedPrompt) -> String {

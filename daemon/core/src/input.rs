@@ -78,6 +78,10 @@ pub struct Finished {
     pub text: Option<Arc<str>>,
     /// Files that its tools changed.
     pub changed: Vec<String>,
+    /// Turns of its conversation; of a fork those that are not its parent's.
+    pub messages: u32,
+    /// What is odd about what it said.
+    pub warnings: Vec<String>,
     /// Bytes of output kept.
     pub output_bytes: u64,
     /// Whether output was dropped at a limit.

@@ -41,7 +41,7 @@ use crate::record::Record;
 use crate::table::Stored;
 
 pub use archive::Archive;
-pub use brief::{Brief, Own};
+pub use brief::{Brief, Fork, Own};
 pub use index::Tasks;
 pub use spec::{Budget, Spec};
 pub use work::{Step, Work};
@@ -105,9 +105,7 @@ pub enum State {
 /// beyond the limit. To let it stand in line would let it wait for its own siblings, for hours perhaps, while somebody
 /// waits for its answer; and nothing is won, since its conversation is in memory anyway. The limit bounds what starts:
 /// nothing does until there are fewer than the limit again, and every agent ends or lends, so those in the queue come to
-/// their turn. How many can come back at once is bounded as the queue is ([`Core::has_queue_room`]).
-///
-/// [`Core::has_queue_room`]: crate::core::Core::has_queue_room
+/// their turn. How many can come back at once is bounded as the queue is (`Core::has_queue_room`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Slot {

@@ -82,6 +82,8 @@ pub struct Agent {
     pub transcript: Transcript,
     /// The conversation so far.
     pub messages: Vec<Message>,
+    /// How many of its turns are its parent's, where it is a fork: its own task stands behind them.
+    pub begins: usize,
     /// What stands in it already of that which comes again until it is acknowledged.
     pub seen: HashSet<String>,
     /// What bounds it.
@@ -160,7 +162,7 @@ impl Agent {
         // What still runs of its tools ends with it.
         self.context.stop.cancel();
         self.context.left.end().await;
-        ended::of(&self.messages, counts, leave)
+        ended::of(self.messages.get(self.begins..).unwrap_or_default(), counts, leave)
     }
 
     async fn turns(&mut self, counts: &mut Counts) -> Result<std::convert::Infallible, Leave> {

@@ -19,10 +19,12 @@ pub mod offline;
 pub mod openai;
 mod parts;
 pub mod pool;
+pub mod prefix;
 pub mod price;
 mod refusal;
 pub mod retry;
 pub mod setting;
+pub mod sibling;
 mod sse;
 #[cfg(test)]
 mod stub;

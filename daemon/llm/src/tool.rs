@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::flags::Flags;
 use crate::hook::Word;
 use crate::host::Host;
 use crate::provider::mask::Mask;
@@ -242,6 +243,11 @@ fn field(input: &Value, name: &str) -> String {
 
 /// All tools, in the order in which they are offered. Which of them an agent has its pool says.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
+    with(Flags::default())
+}
+
+/// The same, where these features are on.
+pub fn with(flags: Flags) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Read),
         Arc::new(Write),
@@ -252,7 +258,7 @@ pub fn builtin() -> Vec<Arc<dyn Tool>> {
         Arc::new(Bash),
         Arc::new(TodoWrite),
         Arc::new(Skill),
-        Arc::new(Agent::default()),
+        Arc::new(Agent::new(flags)),
         Arc::new(SendMessage),
         Arc::new(TaskOutput),
         Arc::new(TaskStop),

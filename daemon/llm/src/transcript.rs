@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! {"type":"system", …}  what the agent is: once, first
+//! {"type":"forked", …}  the turns of the parent that a fork goes on from: once, second
 //! {"type":"message", …} a turn
 //! {"type":"compacted", …} the turns so far are replaced by these
 //! ```
 //!
 //! A line that a crash cut off is dropped; any other line that can't be read is an error, and never taken for an end.
+
+mod snapshot;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -20,6 +23,8 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Block, Message, Role, Usage};
+
+pub use snapshot::Snapshot;
 
 /// The format of the lines.
 pub const VERSION: u32 = 1;
@@ -76,10 +81,24 @@ enum Entry {
         role: Role,
         content: Vec<Block>,
     },
+    Forked {
+        at: u64,
+        parent: String,
+        messages: Vec<Message>,
+    },
     Compacted {
         at: u64,
         messages: Vec<Message>,
     },
+}
+
+/// What the lines of a transcript come to.
+#[derive(Debug, Default)]
+struct Lines {
+    header: Option<Header>,
+    messages: Vec<Message>,
+    begins: usize,
+    seen: HashSet<String>,
 }
 
 /// An open transcript.
@@ -98,6 +117,8 @@ pub struct Found {
     pub header: Header,
     /// The turns that count.
     pub messages: Vec<Message>,
+    /// How many of them are its parent's, where it is a fork: its own task stands behind them.
+    pub begins: usize,
     /// What stands in it of that which is acknowledged once it does.
     pub seen: HashSet<String>,
 }
@@ -146,6 +167,15 @@ impl Transcript {
         self.append(&[Entry::Message { at: now_ms(), ids, usage: None, role, content }]).await
     }
 
+    /// Begins a fork with the turns that it goes on from. They are copied, so that whatever becomes of its parent's
+    /// conversation, the fork's own stays.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn forked(&self, parent: String, messages: Vec<Message>) -> Result<(), TranscriptError> {
+        self.append(&[Entry::Forked { at: now_ms(), parent, messages }]).await
+    }
+
     /// Puts other turns in the place of all so far.
     ///
     /// # Errors
@@ -184,23 +214,35 @@ fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
         file.set_len(whole as u64).map_err(&io)?;
         bytes.truncate(whole);
     }
-    let (mut header, mut messages, mut seen) = (None, Vec::new(), HashSet::new());
+    let Lines { header, messages, begins, seen } = read(path, &bytes)?;
+    let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
+    Ok(header.map(|header| Found { transcript, header, messages, begins, seen }))
+}
+
+fn read(path: &Path, bytes: &[u8]) -> Result<Lines, TranscriptError> {
+    let mut lines = Lines::default();
     for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let damaged = |why: String| TranscriptError::Damaged { path: path.to_path_buf(), line: at + 1, why };
         match serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))? {
             Entry::System(found) if found.version > VERSION => {
                 return Err(damaged(format!("format {} is of a later version", found.version)));
             }
-            Entry::System(found) => header = Some(found),
+            Entry::System(found) => lines.header = Some(found),
             Entry::Message { role, content, ids, .. } => {
-                messages.push(Message { role, content });
-                seen.extend(ids);
+                lines.messages.push(Message { role, content });
+                lines.seen.extend(ids);
             }
-            Entry::Compacted { messages: kept, .. } => messages = kept,
+            Entry::Forked { messages, .. } => {
+                lines.begins = messages.len();
+                lines.messages = messages;
+            }
+            Entry::Compacted { messages, .. } => {
+                lines.begins = 0;
+                lines.messages = messages;
+            }
         }
     }
-    let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
-    Ok(header.map(|header| Found { transcript, header, messages, seen }))
+    Ok(lines)
 }
 
 fn wrap(path: &Path) -> impl Fn(io::Error) -> TranscriptError + use<> {

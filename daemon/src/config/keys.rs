@@ -88,6 +88,7 @@ impl Key {
             "output.t",
             "flags.",
             "ask.",
+            "fork.",
         ];
         rules.iter().any(|prefix| self.name.starts_with(prefix))
     }
@@ -181,6 +182,7 @@ pub const KEYS: &[Key] = &[
         Shape::Duration,
         "how long an ask waits for an answer before it counts as denied",
     ),
+    key("fork.max_depth", "1", Shape::Count, "how many forks may be below each other"),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
     key("flags.FORK_SUBAGENT", "true", Shape::Switch, "a spawn without a type is a fork where it can be one"),
     key("flags.BUILTIN_EXPLORE_PLAN_AGENTS", "true", Shape::Switch, "the agents Explore and Plan exist"),

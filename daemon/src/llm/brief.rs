@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Known, outside};
+use super::{Known, fork, outside};
 
 use ccagent_core::task::Brief;
 use ccagent_llm::alias;
-use ccagent_llm::definition::{Catalog, Definition, Entry, MemoryScope, Places, Profile, Source, View};
+use ccagent_llm::definition::{Catalog, Definition, Entry, FORK, MemoryScope, Places, Profile, Source, View};
 use ccagent_llm::flags::Flags;
 use ccagent_llm::model::{self, Said};
 use ccagent_llm::permission::Mode;
@@ -38,6 +38,8 @@ pub struct Caller {
     pub env: BTreeMap<String, String>,
     /// What it is.
     pub by: By,
+    /// The conversation in which it stands, as far as its agent may be a fork of that.
+    pub ancestor: Option<fork::Ancestor>,
 }
 
 /// What a caller is, as far as its agents depend on it.
@@ -119,9 +121,15 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let (cwd, user) = (caller.directory(params.cwd.as_deref()), caller.user());
     let catalog = caller.catalog(&cwd, profile, flags);
 
-    let named = params.subagent_type.as_deref();
-    let entry = find(&catalog, named.unwrap_or(profile.default_type()))?;
-    let routed = route::of(&asked(params, profile, flags, &entry.definition)).map_err(no_fork)?;
+    // A fork that can't be is refused as such, also where there is no type of that name.
+    let named = params.subagent_type.as_deref().unwrap_or(profile.default_type());
+    let entry = (named != FORK).then(|| find(&catalog, named)).transpose()?;
+    let definition = entry.as_ref().map(|entry| &entry.definition);
+    let routed = route::of(&asked(params, profile, known, (definition, caller))).map_err(no_fork)?;
+    if let (Route::Fork, Some(ancestor)) = (routed.route, &caller.ancestor) {
+        return fork::of(params, caller, known, ancestor, (find(&catalog, FORK)?, routed));
+    }
+    let entry = entry.map_or_else(|| find(&catalog, FORK), Ok)?;
     let background = routed.route.is_asynchronous();
     let place = Place { cwd: &cwd, user: user.as_deref(), env: &caller.env };
     let memory = memory(&entry.definition, &place);
@@ -146,6 +154,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
         own: outside.own,
+        fork: None,
     };
     Ok(Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source, held: outside.held })
 }
@@ -156,7 +165,7 @@ impl Caller {
         let mut env = (*caller.base).clone();
         env.extend(given);
         let by = if caller.who == ccagent_core::Who::Operator { By::Person } else { By::Program };
-        Self { cwd: caller.cwd.clone(), env: environment(env), by }
+        Self { cwd: caller.cwd.clone(), env: environment(env), by, ancestor: None }
     }
 
     /// Where something of its begins.
@@ -203,20 +212,28 @@ pub fn find(catalog: &Catalog, name: &str) -> Result<Entry, Error> {
 fn asked<'a>(
     params: &'a AgentSpawnParams,
     profile: Profile,
-    flags: Flags,
-    definition: &Definition,
+    known: &Known,
+    (definition, caller): (Option<&Definition>, &Caller),
 ) -> Asked<'a> {
+    let subagent_type = params.subagent_type.as_deref().map_or(Type::Omitted, Type::Named);
+    // Most clients have no conversation in this daemon that a fork could go on from (SP-38). A program that an agent runs
+    // has its agent's, and says all in its prompt: it gets a fork only where it asks for one.
+    let means_it = subagent_type != Type::Omitted || !matches!(caller.by, By::Program);
+    let ancestor = caller.ancestor.as_ref().filter(|_| means_it);
+    let fork_depth = ancestor.map_or(0, fork::Ancestor::depth);
     Asked {
         team_name: params.team_name.is_some(),
         name: params.name.is_some(),
         run_in_background: params.run_in_background == Some(true),
-        definition_background: definition.background,
-        subagent_type: params.subagent_type.as_deref().map_or(Type::Omitted, Type::Named),
+        definition_background: definition.is_some_and(|definition| definition.background),
+        subagent_type,
         default_type: profile.default_type(),
-        fork_feature: flags.fork_subagent,
-        // A client has no conversation in this daemon that a fork could go on from (SP-38).
-        has_history: false,
-        max_fork_depth: route::MAX_FORK_DEPTH,
+        // The other profiles have no agent that is a fork.
+        fork_feature: known.flags.fork_subagent && profile == Profile::Claude,
+        has_history: ancestor.is_some(),
+        in_fork: fork_depth > 0,
+        fork_depth,
+        max_fork_depth: known.max_fork_depth,
         ..Asked::default()
     }
 }
@@ -249,9 +266,17 @@ fn tools(entry: &Entry, who: Who<'_>, memory: Option<&Path>, servers: Vec<String
     let names = all.iter().map(|tool| tool.spec().name.clone());
     let available: Vec<String> =
         names.filter(|name| memory.is_some() || name != MEMORY).chain(servers).collect();
-    let origin = if entry.source == Source::BuiltIn { Origin::BuiltIn } else { Origin::Custom };
-    let pool = pool::of(&available, who, Some(&entry.definition), origin, &Policy::default());
-    pool.map_err(|none| Error::new(Kind::ZeroTools, none.to_string()).with("agentType", none.agent))
+    let pool = pool::of(&available, who, Some(&entry.definition), origin(entry), &Policy::default());
+    pool.map_err(zero_tools)
+}
+
+/// Whether a definition is one of ours.
+pub(super) fn origin(entry: &Entry) -> Origin {
+    if entry.source == Source::BuiltIn { Origin::BuiltIn } else { Origin::Custom }
+}
+
+pub(super) fn zero_tools(none: pool::ZeroTools) -> Error {
+    Error::new(Kind::ZeroTools, none.to_string()).with("agentType", none.agent)
 }
 
 /// The model, with its provider's name before it where one is asked over a network; and why none can be asked.
@@ -380,12 +405,12 @@ fn text(
 }
 
 /// How a value is spelt where it is stored.
-fn word(value: &impl serde::Serialize) -> Option<String> {
+pub(super) fn word(value: &impl serde::Serialize) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
 }
 
 /// Dollars in millionths.
-fn micro(dollars: f64) -> u64 {
+pub(super) fn micro(dollars: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

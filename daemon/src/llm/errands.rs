@@ -9,7 +9,7 @@
 //! like what the daemon itself tells an agent. Deliberately not here: what a child is (`brief`).
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use super::Known;
 use super::brief::{self, By};
 use super::desk::{Desk, END};
 use super::ending;
+use super::fork::{self, Ancestor};
 use crate::hub::Key;
 use crate::vault::Vault;
 
@@ -43,6 +44,8 @@ pub(super) struct Means {
     pub(super) given: BTreeMap<String, String>,
     /// Those of them that a program of its gets.
     pub(super) for_programs: BTreeMap<String, String>,
+    /// The file of its conversation.
+    pub(super) history: PathBuf,
     /// What it is itself.
     pub(super) brief: Arc<Brief>,
     /// What its children are made with.
@@ -124,7 +127,10 @@ impl Desk {
             if params.command.is_none() && params.resume_agent_id.is_none() {
                 caller.brief = Some(Arc::new(self.brief_of(&params).await?));
             }
-            self.handle.call::<AgentSpawn>(caller, params).await
+            let brief = caller.brief.clone();
+            let made = self.handle.call::<AgentSpawn>(caller, params).await?;
+            fork::keep(brief.as_deref(), &made.task).await;
+            Ok(made)
         };
         let made = made.await;
         if let (Err(_), Some(vault)) = (&made, vault) {
@@ -137,11 +143,12 @@ impl Desk {
         let Means { base, given, brief, .. } = &self.means;
         let mut env = (**base).clone();
         env.extend(given.clone());
-        let mode: Mode = serde_json::from_value(brief.permission_mode.as_str().into()).unwrap_or_default();
+        let mode: Mode = serde_json::from_value(fork::mode(brief).into()).unwrap_or_default();
         let by = brief::Caller {
             cwd: self.caller.cwd.clone(),
             env: brief::environment(env),
             by: By::Agent { model: brief.model.clone(), mode },
+            ancestor: Ancestor::read(params, self.task, brief.clone(), self.means.history.clone()).await?,
         };
         let (params, known) = (params.clone(), self.means.known.clone());
         let worked = tokio::task::spawn_blocking(move || brief::of(&params, &by, &known)).await;

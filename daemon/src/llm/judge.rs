@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use ccagent_core::ask::answer::Granted;
-use ccagent_llm::definition::Profile;
+use ccagent_llm::definition::{FORK, Profile};
+use ccagent_llm::flags::Flags;
 use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source};
 use ccagent_llm::tool::{self, Access, Ask};
 use ccagent_llm::{alias, pool};
@@ -22,6 +23,8 @@ pub(crate) struct Judge {
     mode: Mode,
     files: Files,
     rules: Rules,
+    /// What a spawn without a type is.
+    omitted: &'static str,
 }
 
 /// What becomes of a call.
@@ -64,12 +67,18 @@ impl Judge {
         let of_session =
             granted.session.iter().filter_map(|text| files.rule(text, Behavior::Allow, Source::Session).ok());
         rules.rules.extend(of_session);
-        Self { mode: if bypass_disabled { mode.without_bypass() } else { mode }, files, rules }
+        let mode = if bypass_disabled { mode.without_bypass() } else { mode };
+        Self { mode, files, rules, omitted: Profile::default().default_type() }
+    }
+
+    /// The same for an agent inside the daemon: where there are forks, a spawn without a type is one.
+    pub(crate) fn of_agent(self, flags: Flags) -> Self {
+        if flags.fork_subagent { Self { omitted: FORK, ..self } } else { self }
     }
 
     /// Reads the rules again, with what was granted by now. Reads files, so it may block.
     pub(super) fn renewed(&self, granted: &Granted) -> Self {
-        Self::read(self.mode, self.files.clone(), granted)
+        Self { omitted: self.omitted, ..Self::read(self.mode, self.files.clone(), granted) }
     }
 
     /// The root of the repository in which the agent works.
@@ -86,7 +95,7 @@ impl Judge {
             None if pool::is_mcp(tool) => Access::Runs,
             None => return None,
         };
-        Some(self.of(&Call { tool, input: &resolved(tool, input), access, cwd }))
+        Some(self.of(&Call { tool, input: &self.resolved(tool, input), access, cwd }))
     }
 
     /// The rules, in the order in which they are looked through.
@@ -100,7 +109,7 @@ impl Judge {
 
     /// What becomes of a call.
     pub(super) fn judge(&self, ask: &Ask) -> Verdict {
-        let input = resolved(&ask.tool, &ask.input);
+        let input = self.resolved(&ask.tool, &ask.input);
         let Decision { behavior, reason, rule, .. } = self.of(&call(ask, &input));
         match behavior {
             Behavior::Allow => Verdict::Allowed,
@@ -111,7 +120,7 @@ impl Judge {
 
     /// The rules that would let a call through the next time; none where no rule could say just this call.
     pub(super) fn suggest(&self, ask: &Ask) -> Vec<Box<str>> {
-        let rules = permission::suggest(&call(ask, &resolved(&ask.tool, &ask.input)));
+        let rules = permission::suggest(&call(ask, &self.resolved(&ask.tool, &ask.input)));
         let right = |text: &String| self.files.rule(text, Behavior::Allow, Source::Session).is_ok();
         let bytes: usize = rules.iter().map(String::len).sum();
         if bytes > RULES_MOST || !rules.iter().all(right) {
@@ -119,19 +128,21 @@ impl Judge {
         }
         rules.into_iter().map(Into::into).collect()
     }
+
+    /// An input as rules see it: a spawn without a type is one of the type that it gets (C6).
+    fn resolved<'a>(&self, tool: &str, input: &'a Value) -> Cow<'a, Value> {
+        let omitted = tool == "Agent" && input.is_object() && input["subagent_type"].is_null();
+        if !omitted {
+            return Cow::Borrowed(input);
+        }
+        let background = input["run_in_background"] == true;
+        let mut input = input.clone();
+        input["subagent_type"] =
+            if background { Profile::default().default_type() } else { self.omitted }.into();
+        Cow::Owned(input)
+    }
 }
 
 fn call<'a>(ask: &'a Ask, input: &'a Value) -> Call<'a> {
     Call { tool: &ask.tool, input, access: ask.access, cwd: &ask.cwd }
-}
-
-/// An input as rules see it: a spawn without a type is one of the type that it gets.
-fn resolved<'a>(tool: &str, input: &'a Value) -> Cow<'a, Value> {
-    let omitted = tool == "Agent" && input.is_object() && input["subagent_type"].is_null();
-    if !omitted {
-        return Cow::Borrowed(input);
-    }
-    let mut input = input.clone();
-    input["subagent_type"] = Profile::default().default_type().into();
-    Cow::Owned(input)
 }

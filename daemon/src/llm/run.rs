@@ -19,7 +19,7 @@ use ccagent_llm::provider::Provider;
 use ccagent_llm::provider::choose::Route;
 use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
-use ccagent_llm::tool::{self, Context, Files, Left, Tool};
+use ccagent_llm::tool::{self, Context, Left, Tool};
 use ccagent_llm::transcript::{self, Found, Header, Transcript};
 use ccagent_proto::task::TaskError;
 use futures_util::FutureExt as _;
@@ -31,17 +31,19 @@ use super::desk::{self, Desk};
 use super::errands::Means;
 use super::judge::Judge;
 use super::output::{Output, Writer, Written};
-use super::{Inner, failed};
+use super::{Inner, Known, failed, fork};
 use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
-pub(super) const HISTORY: &str = "history.jsonl";
+pub(crate) const HISTORY: &str = "history.jsonl";
+/// How the id of what a run is given to do begins.
+pub(super) const PROMPT: &str = "prompt:";
 /// Bytes of a tool's result at most.
 const RESULT_MOST: usize = 100_000;
 /// Characters of a final text that the notice and the task carry; all of it is in the output (SP-35).
 const TEXT_MOST: usize = 32_000;
 /// Tokens of an answer at most, where nothing else is said.
-const OUTPUT_MOST: u32 = 16_384;
+pub(super) const OUTPUT_MOST: u32 = 16_384;
 /// Tokens of a conversation from which on it is compacted: models that are asked over a network have 200 000 and more.
 const CONTEXT: u64 = 160_000;
 /// How often the same call may fail in a row (M148).
@@ -105,7 +107,10 @@ async fn work(
     let secrets = table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
     let mask = Arc::new(Mask::new(secrets));
     let route = table.route(Some(&brief.model), None, &env).map_err(said)?;
-    let provider = provider(inner, &route, &env, &launch.cwd).await?;
+    let mut provider = provider(inner, &route, &env, &launch.cwd).await?;
+    if let Some(fork) = &brief.fork {
+        provider = inner.siblings.hold(&fork.hash, provider);
+    }
     let programs = table.without_keys(env.clone());
     let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
     let desk = Arc::new(Desk {
@@ -115,12 +120,13 @@ async fn work(
         handle: handle.clone(),
         hub: inner.hub.clone(),
         output: output.clone(),
-        judge: judge(&brief, &env, &launch.cwd).await?,
+        judge: judge(&brief, &env, &launch.cwd).await?.of_agent(known.flags),
         means: Means {
             vault: inner.vault.clone(),
             base: Arc::new(launch.base.clone()),
             for_programs: table.without_keys(given.clone()),
             given,
+            history: Path::new(&start.directory).join(HISTORY),
             brief: brief.clone(),
             known: known.clone(),
         },
@@ -130,11 +136,14 @@ async fn work(
         price: route.price,
         clock: Clock::start(),
     });
+    // Before it begins: a fork that began has what it goes on from, whatever becomes of its parent. Done again, it is the
+    // same.
+    let found = conversation(start, &brief).await?;
     begin(&desk).await?;
+    let files = inner.files_for(brief.fork.as_ref().filter(|_| fork::is_new(&found)));
+    inner.has_files(start.task, run, &files);
     let (mut servers, asides) = company.join(&desk, &halt).await;
-    let mut found = conversation(start, &brief).await?;
-    say_prompt(inner, start, first, &mut found, asides).await?;
-    let Found { transcript, messages, seen, .. } = found;
+    let found = instructed(inner, start, (&brief, first), found, asides).await?;
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
         env: programs,
@@ -143,7 +152,7 @@ async fn work(
         stop: CancellationToken::new(),
         most: RESULT_MOST,
         mask,
-        files: Files::default(),
+        files,
         shim: inner.settings.shim.clone(),
         left: Left::default(),
         host: desk.clone(),
@@ -153,11 +162,12 @@ async fn work(
         provider,
         model: route.model,
         system: brief.system.clone(),
-        toolbox: toolbox(&brief, std::mem::take(&mut servers.tools)),
+        toolbox: toolbox(&brief, &known, std::mem::take(&mut servers.tools)),
         context: Arc::new(context),
-        transcript,
-        messages,
-        seen,
+        transcript: found.transcript,
+        messages: found.messages,
+        begins: found.begins,
+        seen: found.seen,
         limits: limits(&brief),
         reminder: brief.reminder.clone(),
         max_output: OUTPUT_MOST,
@@ -168,27 +178,7 @@ async fn work(
     };
     let ended = agent.run().await;
     servers.end().await;
-    Ok(finished(ended))
-}
-
-/// Begins with what it is given to do, unless that was said before, and with what is said beside it.
-async fn say_prompt(
-    inner: &Inner,
-    start: &Start,
-    first: Option<String>,
-    found: &mut Found,
-    asides: Vec<String>,
-) -> Result<(), String> {
-    let id = format!("prompt:{}", start.attempt);
-    let text = prompt(inner, start, first.filter(|_| found.messages.is_empty())).await?;
-    if let Some(text) = text.filter(|_| !found.seen.contains(&id)) {
-        let mut message = Message::user(text);
-        message.content.extend(asides.into_iter().map(|text| Block::Text { text }));
-        found.transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
-        found.messages.push(message);
-        found.seen.insert(id);
-    }
-    Ok(())
+    Ok(finished(&brief, ended))
 }
 
 /// Who answers. May read a file, so it blocks elsewhere.
@@ -204,7 +194,7 @@ async fn provider(
 }
 
 async fn judge(brief: &Brief, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
-    let (mode, home, cwd) = (brief.permission_mode.clone(), env.get("HOME").cloned(), cwd.to_owned());
+    let (mode, home, cwd) = (fork::mode(brief).to_owned(), env.get("HOME").cloned(), cwd.to_owned());
     let loaded =
         tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), Path::new(&cwd))).await;
     loaded.map_err(|error| error.to_string())
@@ -222,13 +212,16 @@ fn limits(brief: &Brief) -> Limits {
     }
 }
 
-/// The tools that it has, in the order in which they are offered.
-fn toolbox(brief: &Brief, remote: Vec<Arc<dyn Tool>>) -> Toolbox {
-    let has = |tool: &Arc<dyn Tool>| brief.tools.contains(&tool.spec().name);
+/// The tools that it has, in the order in which they are offered, those of servers last; a fork is offered its parent's,
+/// and may call some.
+pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) -> Toolbox {
+    let offered = brief.fork.as_ref().map_or(&brief.tools, |fork| &fork.offered);
+    let has = |tool: &Arc<dyn Tool>| offered.contains(&tool.spec().name);
     let Own { listed, denied, .. } = &brief.own;
     let admits = |tool: &Arc<dyn Tool>| pool::admits_mcp(listed.as_deref(), denied, &tool.spec().name);
     let remote = remote.into_iter().filter(admits);
-    Toolbox::new(tool::builtin().into_iter().filter(has).chain(remote).collect())
+    Toolbox::new(tool::with(known.flags).into_iter().filter(has).chain(remote).collect())
+        .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
 }
 
 /// A directory for what its tools leave, which goes with the task.
@@ -263,9 +256,18 @@ fn environment(
 /// The conversation that an earlier run left, or a new one.
 async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
     let path = Path::new(&start.directory).join(HISTORY);
-    if let Some(found) = Transcript::open(&path).await.map_err(said)? {
-        return Ok(found);
+    let mut found = match Transcript::open(&path).await.map_err(said)? {
+        Some(found) => found,
+        None => begun(&path, brief).await?,
+    };
+    if let Some(fork) = &brief.fork {
+        fork::inherit(fork, Path::new(&start.directory), &mut found).await?;
     }
+    Ok(found)
+}
+
+/// A transcript in which nothing stands but what the agent is.
+async fn begun(path: &Path, brief: &Brief) -> Result<Found, String> {
     let header = Header {
         version: transcript::VERSION,
         at: transcript::now_ms(),
@@ -273,8 +275,33 @@ async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
         system: brief.system.clone(),
         tools: brief.tools.clone(),
     };
-    let transcript = Transcript::create(&path, header.clone()).await.map_err(said)?;
-    Ok(Found { transcript, header, messages: Vec::new(), seen: HashSet::new() })
+    let transcript = Transcript::create(path, header.clone()).await.map_err(said)?;
+    Ok(Found { transcript, header, messages: Vec::new(), begins: 0, seen: HashSet::new() })
+}
+
+/// Puts what this run is given to do into its conversation, where it does not stand there yet, with what is said beside it.
+async fn instructed(
+    inner: &Inner,
+    start: &Start,
+    (brief, first): (&Brief, Option<String>),
+    mut found: Found,
+    asides: Vec<String>,
+) -> Result<Found, String> {
+    let fork = brief.fork.as_ref().filter(|_| fork::is_new(&found));
+    let new = found.messages.is_empty() || fork.is_some();
+    let id = format!("{PROMPT}{}", start.attempt);
+    let text = prompt(inner, start, first.filter(|_| new)).await?;
+    if let Some(text) = text.filter(|_| !found.seen.contains(&id)) {
+        let mut message = match fork {
+            Some(fork) => fork::first(fork, &found.messages, &text),
+            None => Message::user(text),
+        };
+        message.content.extend(asides.into_iter().map(|text| Block::Text { text }));
+        found.transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
+        found.messages.push(message);
+        found.seen.insert(id);
+    }
+    Ok(found)
 }
 
 /// What this run is given to do: the first work in a new conversation, else what its resume brought (H108).
@@ -302,7 +329,10 @@ async fn record(inner: &Inner, kind: &'static str, start: &Start) -> Result<Opti
     text.map(|text| Record::decode(kind, &text)).transpose().map_err(|error| error.to_string())
 }
 
-fn finished(ended: Ended) -> Finished {
+fn finished(brief: &Brief, ended: Ended) -> Finished {
+    let report = ended.text.as_deref().filter(|_| brief.fork.is_some() && ended.finish == Finish::Completed);
+    let warnings = report.and_then(ccagent_llm::prompt::fork::warning).into_iter().collect();
+    let messages = u32::try_from(ended.messages).unwrap_or(u32::MAX);
     let error = match ended.finish {
         Finish::Completed | Finish::Halted => None,
         Finish::Failed(problem) => {
@@ -317,7 +347,7 @@ fn finished(ended: Ended) -> Finished {
         text.into()
     });
     let changed = ended.changed.iter().take(CHANGED_MOST).map(|path| path.display().to_string()).collect();
-    Finished { error, text, changed, ..Finished::default() }
+    Finished { error, text, changed, messages, warnings, ..Finished::default() }
 }
 
 /// An error with its causes, as a sentence.

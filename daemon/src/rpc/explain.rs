@@ -6,7 +6,8 @@ use std::sync::Arc;
 use ccagent_core::{Caller, bounds};
 use ccagent_proto::Error;
 use ccagent_proto::agent::{
-    AgentExplainResult, AgentSpawnParams, ExplainedPrompt, ExplainedTools, PromptLayer, RemovedTool,
+    AgentExplainResult, AgentSpawnParams, ExplainedFork, ExplainedPrompt, ExplainedTools, PromptLayer,
+    RemovedTool,
 };
 use ccagent_proto::method::AgentExplain;
 use serde::Serialize;
@@ -16,6 +17,7 @@ use super::connection::Origin;
 use super::context::Context;
 use super::{definition, spawn};
 use crate::llm::brief::{self, ModeSource, Worked};
+use crate::llm::fork;
 
 /// Says what a spawn would do.
 pub(crate) async fn explain(
@@ -27,15 +29,27 @@ pub(crate) async fn explain(
     let inside = params.command.is_none() && params.resume_agent_id.is_none();
     let worked = if inside { Some(worked(&context, &caller, &params).await?) } else { None };
     let answer = context.call::<AgentExplain>(&caller, params).await?;
-    worked.map_or(Ok(answer.clone()), |worked| of_model(answer, worked))
+    match worked {
+        Some((worked, fork)) => of_model(AgentExplainResult { fork, ..answer }, worked),
+        None => Ok(answer),
+    }
 }
 
-async fn worked(context: &Context, caller: &Caller, params: &AgentSpawnParams) -> Result<Worked, Error> {
+async fn worked(
+    context: &Context,
+    caller: &Caller,
+    params: &AgentSpawnParams,
+) -> Result<(Worked, Option<ExplainedFork>), Error> {
     bounds::spawn(params)?;
     let given = params.env.clone().unwrap_or_default();
     let by = spawn::surroundings(context, caller, params, given).await?;
     let (params, known) = (params.clone(), context.runner.known());
-    Context::blocking(move || brief::explained(&params, &by, &known)).await
+    Context::blocking(move || {
+        let worked = brief::explained(&params, &by, &known)?;
+        let fork = fork::preview(&worked, &params, &by, &known);
+        Ok((worked, fork))
+    })
+    .await
 }
 
 /// The answer about an agent with a model.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ccagent_core::bounds;
+use ccagent_llm::flags::Flags;
 use ccagent_llm::permission::{Behavior, Decision, Mode, Source};
 use ccagent_proto::method::SessionGet;
 use ccagent_proto::permission::{
@@ -18,6 +19,7 @@ use serde_json::Value;
 use super::connection::Origin;
 use super::context::Context;
 use super::{definition, task};
+use crate::llm::fork;
 use crate::llm::judge::Judge;
 
 /// Where a call would be, and in whose name.
@@ -25,6 +27,8 @@ struct Place {
     mode: String,
     home: Option<String>,
     cwd: PathBuf,
+    /// What agents inside the daemon are made with, where it is one of them.
+    agent: Option<Flags>,
 }
 
 /// Says what would become of a tool call.
@@ -38,10 +42,14 @@ pub(crate) async fn check(
         let known = serde_json::from_value::<Mode>(mode.as_str().into());
         known.map_err(|why| Error::new(Kind::InvalidParams, why.to_string()).with("path", "mode"))?;
     }
-    let Place { mode, home, cwd } = place(&context, &origin, &params).await?;
+    let Place { mode, home, cwd, agent } = place(&context, &origin, &params).await?;
     let (tool, input) = (params.tool_name, Value::Object(params.input.unwrap_or_default()));
     let decided = Context::blocking(move || {
         let judge = Judge::load(&mode, home.as_deref(), &cwd);
+        let judge = match agent {
+            Some(flags) => judge.of_agent(flags),
+            None => judge,
+        };
         judge.decide(&tool, &input, &cwd).ok_or_else(|| {
             let why = format!(
                 "there is no tool {tool:?}: name one as an agent's pool has it, such as Read or Bash"
@@ -84,14 +92,17 @@ async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParam
         let base = in_session(context, origin, params.session_id.clone()).await?;
         let cwd = by.directory(params.cwd.as_deref().or(base.as_deref()));
         let mode = params.mode.clone().unwrap_or_else(|| "default".to_owned());
-        return Ok(Place { mode, home: own, cwd });
+        return Ok(Place { mode, home: own, cwd, agent: None });
     };
     let task = task::get(context, &origin.connection.caller(), id).await?;
     let launch = context.handle.launch(task.id).await?;
+    let brief = launch.as_ref().and_then(|launch| launch.brief.clone());
     let home = launch.and_then(|launch| launch.base.get("HOME").cloned()).or(own);
     let own = PathBuf::from(&task.cwd);
     let cwd = params.cwd.as_ref().map_or_else(|| own.clone(), |named| own.join(named));
-    Ok(Place { mode: params.mode.clone().unwrap_or(task.permission_mode), home, cwd })
+    let agent = brief.as_ref().map(|_| context.runner.known().flags);
+    let mode = brief.map_or(task.permission_mode, |brief| fork::mode(&brief).to_owned());
+    Ok(Place { mode: params.mode.clone().unwrap_or(mode), home, cwd, agent })
 }
 
 /// Where a session that is named works.

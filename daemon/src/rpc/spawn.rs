@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use ccagent_core::{Caller, bounds};
@@ -26,6 +27,8 @@ use super::known::look_at;
 use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
 use crate::llm::brief;
+use crate::llm::fork::{self, Ancestor};
+use crate::llm::run::HISTORY;
 
 /// The error kind of a task whose program could not be executed.
 const START_FAILED: &str = "startFailed";
@@ -44,6 +47,7 @@ pub(crate) async fn spawn(
     let background = params.run_in_background == Some(true);
     let patience = Patience::new(&origin, params.timeout_ms);
     let answer = context.creating(&caller, Box::pin(context.call::<AgentSpawn>(&caller, params))).await?;
+    fork::keep(caller.brief.as_deref(), &answer.task).await;
     settle(&context, &origin, &patience, &caller, answer, background).await
 }
 
@@ -76,7 +80,25 @@ pub(super) async fn surroundings(
     env.extend(given);
     // A place that the call names begins where its caller is, and one that it does not name is the session's.
     let cwd = cwd.filter(|_| params.cwd.is_none()).or_else(|| caller.cwd.clone());
-    Ok(brief::Caller { cwd, ..brief::Caller::over_socket(caller, env) })
+    let ancestor = ancestor(context, caller, params).await?;
+    Ok(brief::Caller { cwd, ancestor, ..brief::Caller::over_socket(caller, env) })
+}
+
+/// The conversation in which a caller stands.
+async fn ancestor(
+    context: &Context,
+    caller: &Caller,
+    params: &AgentSpawnParams,
+) -> Result<Option<Ancestor>, Error> {
+    if !fork::may_be(params) {
+        return Ok(None);
+    }
+    let asker = caller.clone();
+    let found = context.handle.ask(move |core, _| core.conversation_of(&asker)).await?;
+    let Some((task, directory)) = found else { return Ok(None) };
+    let brief = context.handle.launch(task).await?.and_then(|launch| launch.brief);
+    let Some(brief) = brief else { return Ok(None) };
+    Ancestor::read(params, task, brief, Path::new(&directory).join(HISTORY)).await
 }
 
 /// Runs an ended task again.

@@ -4,8 +4,11 @@
 
 use std::sync::Arc;
 
+use ccagent_core::task::Brief;
 use ccagent_proto::runner::RunnerKind;
-use ccagent_proto::task::{TaskContextResult, TaskGetParams, TaskTranscriptParams, TaskTranscriptResult};
+use ccagent_proto::task::{
+    ForkContext, TaskContextResult, TaskGetParams, TaskTranscriptParams, TaskTranscriptResult,
+};
 use ccagent_proto::{Error, Kind};
 use serde_json::Value;
 
@@ -39,6 +42,18 @@ fn entry(mut row: Value) -> Value {
     row
 }
 
+fn fork(brief: &Brief) -> Option<ForkContext> {
+    let fork = brief.fork.as_ref()?;
+    Some(ForkContext {
+        parent_agent_id: fork.parent,
+        parent_messages: fork.messages,
+        system_prompt: brief.system.clone(),
+        parent_tools: fork.offered.clone(),
+        depth: fork.depth,
+        lineage_id: fork.lineage.clone(),
+    })
+}
+
 /// Says what a task works with.
 pub(crate) async fn context(
     context: Arc<Context>,
@@ -62,5 +77,6 @@ pub(crate) async fn context(
         critical_reminder: brief.and_then(|brief| brief.reminder.clone()),
         max_turns: brief.and_then(|brief| brief.max_turns),
         max_tokens: brief.and_then(|brief| brief.max_tokens),
+        fork: brief.and_then(fork),
     })
 }

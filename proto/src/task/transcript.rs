@@ -25,7 +25,8 @@ pub struct TaskTranscriptParams {
 #[serde(rename_all = "camelCase")]
 pub struct TaskTranscriptResult {
     /// Entries `{type, …}`, oldest first: one of `system`, then those of `message`, each with `role` and `content`;
-    /// `compacted` has `messages` that replace all before it, and `omitted` stands for one that is too long to be given.
+    /// `forked`, the second one of a fork, has the `messages` of its parent that it goes on from, `compacted` has `messages`
+    /// that replace all before it, and `omitted` stands for one that is too long to be given.
     pub messages: Vec<serde_json::Value>,
     /// Where the next page begins.
     pub next_cursor: Option<String>,
@@ -60,6 +61,26 @@ pub struct TaskContextResult {
     pub max_turns: Option<u32>,
     /// Tokens at most.
     pub max_tokens: Option<u64>,
+    /// What it went on from, where it is a fork.
+    pub fork: Option<ForkContext>,
+}
+
+/// What a fork went on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkContext {
+    /// Whose conversation it was.
+    pub parent_agent_id: TaskId,
+    /// How many turns that had; the fork's own transcript has them as its entry `forked`.
+    pub parent_messages: u32,
+    /// The parts of the system prompt: its parent's.
+    pub system_prompt: Vec<String>,
+    /// What its model is told of: its parent's tools.
+    pub parent_tools: Vec<String>,
+    /// How many forks it is below the root.
+    pub depth: u32,
+    /// Its parent's id, `fork`, its name, its depth and the time, with colons between them.
+    pub lineage_id: String,
 }
 
 /// How a run was told to end.

@@ -9,35 +9,35 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 /// A key that must be seen nowhere.
-const KEY: &str = "dummy-key-of-the-tests";
+pub(super) const KEY: &str = "dummy-key-of-the-tests";
 
 /// A daemon, a fake provider, and a connection.
-struct World {
-    daemon: Daemon,
-    fake: Fake,
-    conn: Conn,
+pub(super) struct World {
+    pub(super) daemon: Daemon,
+    pub(super) fake: Fake,
+    pub(super) conn: Conn,
 }
 
 impl World {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         Self::of(Daemon::start()).await
     }
 
-    async fn of(daemon: Daemon) -> Self {
+    pub(super) async fn of(daemon: Daemon) -> Self {
         let conn = daemon.connect().await;
         Self { daemon, fake: Fake::start(), conn }
     }
 
-    fn home(&self) -> &Path {
+    pub(super) fn home(&self) -> &Path {
         self.daemon.home.path()
     }
 
-    fn pipe(&self, name: &str) {
+    pub(super) fn pipe(&self, name: &str) {
         mkfifoat(CWD, self.daemon.home.join(name), Mode::RUSR | Mode::WUSR).unwrap();
     }
 
     /// Spawns an agent as a person does, and gives its id.
-    async fn spawn(&self, prompt: &str, more: Value) -> String {
+    pub(super) async fn spawn(&self, prompt: &str, more: Value) -> String {
         let mut params = json!({
             "prompt": prompt, "runInBackground": true, "permissionMode": "bypassPermissions", "cwd": self.home(),
             "env": { "ANTHROPIC_BASE_URL": self.fake.url, "ANTHROPIC_API_KEY": KEY, "HOME": self.home() },
@@ -47,7 +47,7 @@ impl World {
     }
 
     /// Runs one to its end, and gives what it said.
-    async fn say(&self, prompt: &str) -> String {
+    pub(super) async fn say(&self, prompt: &str) -> String {
         let id = self.spawn(prompt, json!({})).await;
         let task = self.conn.wait(&id).await;
         assert_eq!(task["status"], "completed", "{task}");
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// The requests of the agent whose prompt begins with a word.
-    fn requests(&self, of: &str) -> Vec<Value> {
+    pub(super) fn requests(&self, of: &str) -> Vec<Value> {
         let bodies = self.fake.log();
         let bodies = bodies.iter().map(|asked| asked["body"].as_str().unwrap().parse::<Value>().unwrap());
         bodies.filter(|body| text(&body["messages"][0]["content"]).starts_with(of)).collect()
@@ -63,19 +63,19 @@ impl World {
 }
 
 /// A call in a prompt.
-fn call(tool: &str, input: &Value) -> String {
+pub(super) fn call(tool: &str, input: &Value) -> String {
     format!("[[tool:{tool} {input}]]")
 }
 
 /// A call of `Agent` in a prompt.
-fn agent(prompt: &str, more: Value) -> String {
-    let mut input = json!({ "description": "a part", "prompt": prompt });
+pub(super) fn agent(prompt: &str, more: Value) -> String {
+    let mut input = json!({ "description": "a part", "prompt": prompt, "subagent_type": "general-purpose" });
     merge(&mut input, more);
     call("Agent", &input)
 }
 
 /// The texts of a content.
-fn text(content: &Value) -> String {
+pub(super) fn text(content: &Value) -> String {
     match content.as_array() {
         Some(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
         None => content.as_str().unwrap_or_default().to_owned(),
@@ -83,7 +83,7 @@ fn text(content: &Value) -> String {
 }
 
 /// All that a request says to the model, without what the model said itself.
-fn told(request: &Value) -> String {
+pub(super) fn told(request: &Value) -> String {
     let mut all = String::new();
     for message in request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user")
     {

@@ -221,3 +221,20 @@ async fn a_stop_ends_a_tools_program() {
     assert!(!process.is_alive(), "its program goes on");
     daemon.end().await;
 }
+
+/// A16, H100: after a compaction an agent is told which of the programs and agents that it began go on.
+#[tokio::test]
+async fn a_summary_names_what_goes_on() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let script = "```offline\n- call: Bash\n  with: {command: sleep 1000, description: a long sleep, run_in_background: true}\n\
+                  - say: waiting\n  fail: tooLong\n```";
+    let id = spawn(&conn, script, json!({ "model": "offline", "cwd": daemon.home.path() })).await;
+    conn.see(&id, "it goes on from a summary").await;
+    let transcript = conn.ok("task.transcript", json!({ "taskId": id })).await;
+    let entries = transcript["messages"].as_array().unwrap();
+    let compacted = entries.iter().find(|entry| entry["type"] == "compacted").unwrap().to_string();
+    assert!(compacted.contains("Agents that run for you:\\n- agent_"), "{compacted}");
+    assert!(compacted.contains("; a long sleep"), "{compacted}");
+    daemon.end().await;
+}

@@ -1,6 +1,7 @@
 //! What an agent inside the daemon is: worked out by the edge from definitions, models and prompts when it is spawned,
 //! stored with what it was started with, and the same for every run of it.
 
+use ccagent_proto::TaskId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -73,4 +74,32 @@ pub struct Brief {
     /// What its definition brings that runs programs.
     #[serde(default, skip_serializing_if = "Own::is_nothing")]
     pub own: Own,
+    /// What it goes on from, where it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+}
+
+/// What a fork goes on from: a conversation as it stood, named by the transcript that it stands in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    /// The agent whose conversation it is.
+    pub parent: TaskId,
+    /// The file of the transcript.
+    pub history: String,
+    /// How many bytes of it count.
+    pub bytes: u64,
+    /// The hash of these bytes.
+    pub hash: String,
+    /// The turns that they say.
+    pub messages: u32,
+    /// How many forks it is below the root (FK-11).
+    pub depth: u32,
+    /// The id that says where it comes from (FK-12).
+    pub lineage: String,
+    /// What it is called in what it is told.
+    pub name: String,
+    /// Names of the tools that its model is told of: its parent's (FK-23).
+    pub offered: Vec<String>,
+    /// The permission mode of its parent: by that it is decided what the fork may do unasked.
+    pub mode: String,
 }

@@ -208,8 +208,13 @@ impl Core {
             tail: finished.text,
         };
         self.settle_work(cx, id);
-        if !finished.changed.is_empty() {
-            self.tasks.change(cx, id, |row| row.work.get_or_insert_default().changed = finished.changed);
+        // One that never came to say anything did no work.
+        if finished.messages > 0 {
+            self.tasks.change(cx, id, |row| {
+                let work = row.work.get_or_insert_default();
+                (work.changed, work.messages) = (finished.changed, finished.messages);
+                work.warnings = finished.warnings;
+            });
         }
         self.end_or_park(cx, id, end);
     }

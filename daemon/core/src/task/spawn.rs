@@ -130,6 +130,7 @@ impl Core {
             prompt: None,
             model: None,
             model_source: None,
+            fork: None,
         })
     }
 
@@ -356,6 +357,13 @@ impl Core {
             memory: params.max_memory_bytes.unwrap_or(0),
             output: params.max_output_bytes.unwrap_or(self.limits.output).min(self.limits.output),
         }
+    }
+
+    /// The agent inside the daemon in whose conversation a caller stands, with the directory of its files: what a fork of
+    /// it would go on from.
+    pub fn conversation_of(&self, caller: &Caller) -> Option<(TaskId, String)> {
+        let row = self.tasks.get(&self.task_of(caller)?)?;
+        (row.spec.runner == RunnerKind::Llm).then(|| (row.id, row.directory(&self.limits.state_dir)))
     }
 
     /// The task that a caller runs as.

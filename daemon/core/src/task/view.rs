@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ccagent_proto::runner::Runner;
+use ccagent_proto::runner::{Runner, RunnerKind};
 use ccagent_proto::task::{Progress, Task, TaskError, TaskResult, TaskStatus, Usage, WaitKind, WaitingOn};
 use ccagent_proto::{Millis, SessionId, TaskId};
 use serde_json::json;
@@ -110,12 +110,17 @@ impl Row {
         }
     }
 
+    /// Whether it went on from its parent's conversation.
+    fn is_fork(&self) -> bool {
+        self.spec.runner == RunnerKind::Llm && self.spec.agent_type.as_deref() == Some("fork")
+    }
+
     fn result(&self) -> Option<TaskResult> {
         let State::Done { outcome, at } = self.state else {
             return None;
         };
         let work = self.work.as_deref().cloned().unwrap_or_default();
-        let metadata = BTreeMap::from([
+        let mut metadata = BTreeMap::from([
             ("kind".to_owned(), json!(self.kind)),
             ("agentId".to_owned(), json!(self.id)),
             ("status".to_owned(), json!(outcome.status())),
@@ -128,12 +133,23 @@ impl Row {
             ("durationMs".to_owned(), json!(self.duration_ms(at))),
             ("changedFiles".to_owned(), json!(work.changed)),
         ]);
+        if self.is_fork() {
+            let ran_out = self.error.as_ref().is_some_and(|error| error.kind == "maxTurns");
+            metadata.extend([
+                ("ok".to_owned(), json!(outcome == Outcome::Completed)),
+                ("messages".to_owned(), json!(work.messages)),
+                ("tokensUsed".to_owned(), json!(work.billed)),
+                ("maxTurnsReached".to_owned(), json!(ran_out)),
+                ("childAgentId".to_owned(), json!(self.id)),
+            ]);
+        }
         let partial = (outcome != Outcome::Completed && self.tail.is_some()).then_some(true);
         let text = self.tail.as_deref().unwrap_or_default().to_owned();
         let warnings = self
             .output_error
             .iter()
             .map(|error| format!("its output could not be written: {error}"))
+            .chain(work.warnings)
             .collect();
         let warnings = Some(warnings).filter(|warnings: &Vec<String>| !warnings.is_empty());
         Some(TaskResult { text, partial, warnings, metadata })

@@ -39,6 +39,12 @@ pub struct Work {
     /// Files that its tools changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
+    /// Turns of its conversation, known at its end.
+    #[serde(default)]
+    pub messages: u32,
+    /// What is odd about what it said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// One step of an agent.

@@ -55,7 +55,7 @@ fn finish(desk: &mut Desk, task: TaskId, finished: Finished) {
 }
 
 fn said(text: &str) -> Finished {
-    Finished { text: Some(text.into()), output_bytes: 9, ..Finished::default() }
+    Finished { text: Some(text.into()), messages: 2, output_bytes: 9, ..Finished::default() }
 }
 
 fn taken(desk: &mut Desk, parent: TaskId) -> Vec<TaskId> {
@@ -112,6 +112,27 @@ fn steps_are_counted() {
     assert_eq!((&result.metadata["changedFiles"][0], view.usage.total_tokens), (&"/a".into(), 280));
     let xml = &desk.notices()[0].xml;
     assert!(xml.contains("<total_tokens>280</total_tokens>\n  <tool_uses>3</tool_uses>"), "{xml}");
+}
+
+/// FK-15, FK-18, RS-16: what is odd about a report is in the result; of a fork it says how it went.
+#[test]
+fn a_result_has_its_warnings_and_a_forks_facts() {
+    let mut desk = Desk::new();
+    let brief = Brief { definition: "fork".into(), background: true, ..Brief::default() };
+    let caller = Caller { brief: Some(Arc::new(brief)), ..person() };
+    let fork = desk.ok::<AgentSpawn>(&caller, prompt("look")).task_id;
+    desk.report(fork, Report::Began);
+    let ran_out = TaskError { kind: "maxTurns".into(), cause: None, message: "enough".into() };
+    let warnings = vec!["odd".to_owned()];
+    finish(&mut desk, fork, Finished { error: Some(ran_out), warnings, ..said("so far") });
+    let result = desk.get(fork).result.unwrap();
+    assert_eq!(result.warnings.as_deref(), Some(&["odd".to_owned()][..]));
+    let facts = ["ok", "messages", "maxTurnsReached", "childAgentId"].map(|key| result.metadata[key].clone());
+    assert_eq!(serde_json::json!(facts), serde_json::json!([false, 2, true, fork]));
+    let other = begun(&mut desk);
+    finish(&mut desk, other, said("done"));
+    let result = desk.get(other).result.unwrap();
+    assert!(result.warnings.is_none() && !result.metadata.contains_key("childAgentId"));
 }
 
 /// PG-08: each step is told, and the row is stored once a second.

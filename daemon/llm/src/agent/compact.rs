@@ -37,11 +37,14 @@ impl Agent {
 
     /// Puts a summary in the place of all but the task and the newest turns.
     pub(super) async fn compact(&mut self, counts: &mut Counts) -> Result<(), Leave> {
-        let Some(first) = self.messages.first() else { return Ok(()) };
+        let Some(first) = self.messages.get(self.begins) else { return Ok(()) };
         let said = first.text().unwrap_or_default();
         let (task, before) = split(&said);
-        let tail = tail(&self.messages);
-        let story = story(before, self.messages.get(1..tail).unwrap_or_default());
+        // Never within what a fork has of its parent: its own task stands behind that.
+        let tail = tail(&self.messages).max(self.begins + 1);
+        let (inherited, own) = (self.messages.get(..self.begins), self.messages.get(self.begins + 1..tail));
+        let parts = [inherited, own].into_iter().flatten().flatten();
+        let story = story(before, parts);
         let summary = self.summary(task, &story, counts).await;
         let open = ("Open items", open_items(&self.messages));
         let running = ("Agents that run for you", self.host.roster().await);
@@ -55,6 +58,7 @@ impl Agent {
         messages.extend(self.messages.drain(tail..));
         self.transcript.compact(messages.clone()).await?;
         self.messages = messages;
+        self.begins = 0;
         self.host.show("… the conversation got too long: it goes on from a summary\n");
         Ok(())
     }
@@ -122,7 +126,7 @@ fn size(message: &Message) -> usize {
 }
 
 /// What was done, as text; of a long one its end.
-fn story(before: &str, messages: &[Message]) -> String {
+fn story<'a>(before: &str, messages: impl Iterator<Item = &'a Message>) -> String {
     let mut lines: Vec<String> = Vec::new();
     if !before.trim().is_empty() {
         lines.push(format!("Earlier: {}", before.trim()));

@@ -38,6 +38,8 @@ pub struct Ended {
     pub finish: Finish,
     /// The newest text that the agent said in this run or, where it said none, before.
     pub text: Option<String>,
+    /// Turns of its conversation that count; of a fork those that are not its parent's.
+    pub messages: usize,
     /// Answers of the model.
     pub turns: u32,
     /// Tool calls.
@@ -62,6 +64,7 @@ pub(super) fn of(messages: &[Message], counts: Counts, leave: Leave) -> Ended {
     Ended {
         finish,
         text: said.find_map(Message::text),
+        messages: messages.len(),
         turns: counts.turns,
         calls: counts.calls,
         failed_calls: counts.failed,

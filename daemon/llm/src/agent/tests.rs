@@ -135,12 +135,12 @@ impl Lab {
 
     async fn agent(&self, script: &str) -> Agent {
         let found = Transcript::open(&self.path()).await.unwrap();
-        let (transcript, messages, seen) = if let Some(found) = found {
-            (found.transcript, found.messages, found.seen)
+        let (transcript, messages, begins, seen) = if let Some(found) = found {
+            (found.transcript, found.messages, found.begins, found.seen)
         } else {
             let header =
                 Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new(), HashSet::new())
+            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new(), 0, HashSet::new())
         };
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(Echo { name: "Echo", access: Access::Reads }),
@@ -167,6 +167,7 @@ impl Lab {
             }),
             transcript,
             messages,
+            begins,
             seen,
             limits: self.limits,
             reminder: None,
@@ -397,6 +398,44 @@ async fn a_conversation_that_is_too_long_goes_on_from_a_summary() {
     lab.say("m1", "Do the task.");
     let ended = lab.run("- say: end\n  fail: tooLong\n  times: 9\n").await;
     assert_eq!(failed(&ended), "contextTooLong");
+}
+
+/// A conversation that a fork goes on from, and what the fork is told.
+async fn forked(lab: &Lab, turns: usize) -> usize {
+    lab.agent("[]").await;
+    let found = Transcript::open(&lab.path()).await.unwrap().unwrap();
+    let mut history = vec![Message::user("PARENT'S TASK")];
+    for _ in 0..turns {
+        history.push(Message::assistant(vec![Block::Text { text: "the parent says ".repeat(20) }]));
+        history.push(Message::user("go on"));
+    }
+    let begins = history.len();
+    found.transcript.forked("agent_1".into(), history).await.unwrap();
+    found.transcript.message(&Message::user("FORK'S TASK"), vec!["prompt:1".into()]).await.unwrap();
+    begins
+}
+
+/// FK-01, A16: a fork whose conversation gets too long keeps its own task word by word, and what its parent said is a part
+/// of the summary.
+#[tokio::test]
+async fn a_fork_that_is_too_long_keeps_its_own_task() {
+    let lab = Lab::new();
+    forked(&lab, 3).await;
+    let ended = lab.run("- say: end\n- say: no\n- say: no\n- say: no\n  fail: tooLong\n").await;
+    assert_eq!((ended.finish, ended.text.as_deref()), (Finish::Completed, Some("end")));
+    let messages = lab.messages().await;
+    let first = messages[0].text().unwrap();
+    assert!(first.starts_with("FORK'S TASK\n\n<earlier-work>"), "{first}");
+}
+
+/// FK-01, FK-15, TS-12: what a fork's parent said before is nothing that the fork said.
+#[tokio::test]
+async fn a_fork_that_says_nothing_has_no_text() {
+    let lab = Lab::new();
+    forked(&lab, 2).await;
+    let ended = lab.run("- say: no\n- say: no\n- say: no\n  fail: authentication\n").await;
+    assert!(matches!(ended.finish, Finish::Failed(_)), "{ended:?}");
+    assert_eq!((ended.text, ended.messages), (None, 1));
 }
 
 /// M149: money ends a run as the other budgets do.

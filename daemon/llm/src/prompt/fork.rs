@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::message::{Block, Message, Role};
+use crate::message::{Block, Call, Message, Role};
 
 /// The tag that a fork's directive begins with (FK-09).
 pub const SENTINEL: &str = "<fork-child-context>";
@@ -25,6 +25,37 @@ pub fn directive(name: &str, worktree: Option<&Path>, task: &str) -> String {
     });
     [SENTINEL, "\n\n", &role, worktree.as_deref().unwrap_or_default(), "\n", RULES.trim_end(), "\n\n", task]
         .concat()
+}
+
+/// The turn with which a fork goes on from a conversation: a result for every call that is open there, and the directive,
+/// which stands last (FK-02, FK-03, C11).
+pub fn turn(history: &[Message], directive: String) -> Message {
+    let open = history.last().filter(|last| last.role == Role::Assistant);
+    let placeholder = |call: Call<'_>| Block::ToolResult {
+        tool_use_id: call.id.to_owned(),
+        content: PLACEHOLDER.to_owned(),
+        is_error: false,
+    };
+    let mut content: Vec<Block> = open.into_iter().flat_map(Message::calls).map(placeholder).collect();
+    content.push(Block::Text { text: directive });
+    Message { role: Role::User, content }
+}
+
+/// The id of a fork that says where it comes from: its parent, its name, its depth, and when, in milliseconds since the
+/// epoch (FK-12).
+pub fn lineage(parent: &str, name: &str, depth: u32, at: u64) -> String {
+    format!("{parent}:fork:{name}:d{depth}:{}", base36(at))
+}
+
+fn base36(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.extend(u32::try_from(number % 36).ok().and_then(|digit| char::from_digit(digit, 36)));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
 }
 
 /// Whether a conversation that came from elsewhere is a fork's (FK-10). For our own ones a flag says so: an agent that
@@ -63,6 +94,34 @@ mod tests {
         let worktree = directive("ann", Some(Path::new("/w/t")), "Do it.");
         assert!(worktree.contains("/w/t") && worktree.contains("relative to it"));
         assert_eq!(worktree.split("\n\n").count(), plain.split("\n\n").count());
+    }
+
+    /// FK-02, FK-03, C11: every open call has the one result, and the directive stands behind all of them; where no call is
+    /// open, it stands alone.
+    #[test]
+    fn every_open_call_has_the_same_result() {
+        let call =
+            |id: &str| Block::ToolUse { id: id.into(), name: "Agent".into(), input: serde_json::json!({}) };
+        let history = [Message::user("do"), Message::assistant(vec![call("1"), call("2")])];
+        let one = turn(&history, "first".into());
+        let result = |id: &str| Block::ToolResult {
+            tool_use_id: id.into(),
+            content: "Fork started \u{2014} processing in background".into(),
+            is_error: false,
+        };
+        let text = |text: &str| Block::Text { text: text.into() };
+        assert_eq!((one.role, &one.content), (Role::User, &vec![result("1"), result("2"), text("first")]));
+        assert_eq!(turn(&history, "second".into()).content[..2], one.content[..2]);
+        for history in [&history[..1], &[Message::assistant(vec![text("done")])]] {
+            assert_eq!(turn(history, "first".into()).content, [text("first")]);
+        }
+    }
+
+    /// FK-12
+    #[test]
+    fn a_lineage_has_its_parts_in_order() {
+        assert_eq!(lineage("agent_1", "ann", 1, 1_700_000_000_000), "agent_1:fork:ann:d1:loyw3v28");
+        assert_eq!(lineage("p", "n", 12, 0), "p:fork:n:d12:0");
     }
 
     /// FK-10, C8: the tag counts at the beginning of what a user said, and not where it is quoted.

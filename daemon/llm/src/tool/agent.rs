@@ -1,7 +1,7 @@
 //! `Agent`: another agent does a part of the work, and only what it says at its end comes back.
 //!
-//! It begins with nothing but its prompt: neither sees the other's conversation. Calls of one answer run beside each
-//! other. Deliberately not here: what the other agent is, and how it runs; the host knows that.
+//! It begins with nothing but its prompt: neither sees the other's conversation, but for a fork, which goes on from it.
+//! Calls of one answer run beside each other. Deliberately not here: what the other agent is, and how it runs; the host knows that.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use serde_json::Value;
 use super::{Access, Context, Outcome, Spec, Tool, field};
 use crate::flags::Flags;
 use crate::host::{Child, Errand, Wait};
-use crate::prompt::AGENT_GUIDANCE;
+use crate::prompt::{AGENT_GUIDANCE, FORK_GUIDANCE};
 
 const DESCRIPTION: &str = "
-Gives a part of the work to another agent. It starts without your conversation, so its prompt has to say all that it \
-needs. You get its last answer, after a line with its id. With run_in_background you get the id at once, and are told \
+Gives a part of the work to another agent. Unless it is a fork, it starts without your conversation, so its prompt has \
+to say all that it needs. You get its last answer, after a line with its id. With run_in_background you get the id at once, and are told \
 when it ends. With resume an agent that ended goes on with your prompt, and knows what it did.";
 
 /// Gives a part of the work to another agent.
@@ -34,7 +34,7 @@ struct Input {
     description: String,
     /// Its work, with all that it has to know.
     prompt: String,
-    /// Its type; general-purpose where there is none.
+    /// Its type. Where there is none, it is a fork of you if there can be forks, else general-purpose.
     #[serde(default)]
     subagent_type: Option<String>,
     /// Its model; yours where there is none.
@@ -92,7 +92,8 @@ impl Agent {
 
 impl Tool for Agent {
     fn spec(&self) -> Arc<Spec> {
-        Spec::of::<Input>("Agent", &format!("{DESCRIPTION}\n\n{AGENT_GUIDANCE}"))
+        let forks = if self.flags.fork_subagent { FORK_GUIDANCE } else { "" };
+        Spec::of::<Input>("Agent", &format!("{DESCRIPTION}\n\n{AGENT_GUIDANCE}\n\n{forks}"))
     }
 
     fn access(&self, _: &Value) -> Access {
@@ -137,10 +138,14 @@ mod tests {
         assert_eq!(child(on, &without).unwrap().cwd, Path::new("/start"));
     }
 
-    /// SP-37: the model reads when another agent helps, and when not.
+    /// SP-37, PR-13: the model reads when another agent helps, and when not; when to fork, where there are forks.
     #[test]
     fn the_description_says_when_an_agent_helps() {
-        let spec = Agent::default().spec();
-        assert!(spec.description.contains(AGENT_GUIDANCE.trim()));
+        let forks = |fork_subagent| {
+            let spec = Agent::new(Flags { fork_subagent, ..Flags::default() }).spec();
+            assert!(spec.description.contains(AGENT_GUIDANCE.trim()));
+            spec.description.contains(FORK_GUIDANCE.trim())
+        };
+        assert_eq!((forks(true), forks(false)), (true, false));
     }
 }
