@@ -78,8 +78,11 @@ impl Spec {
     pub fn of<T: JsonSchema + 'static>(name: &str, description: &str) -> Arc<Self> {
         static MADE: Mutex<Vec<(TypeId, Arc<Spec>)>> = Mutex::new(Vec::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        let input = TypeId::of::<T>();
-        if let Some((_, spec)) = made.iter().find(|(of, spec)| *of == input && spec.name == name) {
+        let (input, description) = (TypeId::of::<T>(), description.trim());
+        let same = |(of, spec): &&(TypeId, Arc<Self>)| {
+            *of == input && spec.name == name && spec.description == description
+        };
+        if let Some((_, spec)) = made.iter().find(same) {
             return spec.clone();
         }
         let spec = Self::new::<T>(name, description);
@@ -93,7 +96,7 @@ impl Spec {
             object.remove("$schema");
             object.remove("title");
         }
-        Arc::new(Self { name: name.to_owned(), description: description.trim().to_owned(), schema })
+        Arc::new(Self { name: name.to_owned(), description: description.to_owned(), schema })
     }
 }
 
