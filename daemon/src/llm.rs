@@ -15,6 +15,7 @@ mod errands;
 pub mod fork;
 mod hooked;
 pub(crate) mod judge;
+pub mod lead;
 mod output;
 pub(crate) mod outside;
 mod permit;

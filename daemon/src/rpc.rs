@@ -27,6 +27,7 @@ mod hangup;
 mod hook;
 mod http;
 mod known;
+mod lead;
 mod mail;
 mod mcp;
 pub mod methods;

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
+use crate::id::SessionId;
+
 /// Where a definition is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -56,6 +58,8 @@ pub struct DefinitionListParams {
     pub profile: Option<String>,
     /// The project, or a directory in it; where the caller works when absent.
     pub cwd: Option<String>,
+    /// The session for whose agents; the connection's when absent.
+    pub session_id: Option<SessionId>,
     /// At most so many; 100 when absent.
     pub limit: Option<u32>,
     /// Where the last page ended.
@@ -105,6 +109,8 @@ pub struct DefinitionGetParams {
     pub profile: Option<String>,
     /// The project, or a directory in it; where the caller works when absent.
     pub cwd: Option<String>,
+    /// The session for whose agents; the connection's when absent.
+    pub session_id: Option<SessionId>,
 }
 
 /// Result of `definition.get`.

@@ -127,6 +127,14 @@ calls! { $
         "Starts nothing new in a session, or anywhere, until it is unpaused.";
     SessionUnpause "session.unpause" session::SessionPauseParams => Empty,
         "Lets a paused session, or the daemon, start agents again.";
+    SessionPrompt "session.prompt" session::SessionPromptParams => session::SessionPromptResult,
+        "Says something to a session's lead, which begins a turn of it.";
+    SessionInterrupt "session.interrupt" session::SessionInterruptParams => session::SessionInterruptResult,
+        "Ends the turn of a session's lead, and answers once it has ended.";
+    SessionSetMode "session.setMode" session::SessionSetParams => Empty,
+        "Sets what a session's lead may do unasked, from its next call on.";
+    SessionSetModel "session.setModel" session::SessionSetParams => Empty,
+        "Sets the model of a session's lead, from its next request on.";
     AgentSpawn "agent.spawn" agent::AgentSpawnParams => agent::AgentSpawnResult,
         "Spawns an agent.";
     AgentExplain "agent.explain" agent::AgentSpawnParams => agent::AgentExplainResult,
@@ -248,6 +256,8 @@ edges! { $
         "Reads a task's events file.";
     TaskTranscript "task.transcript" task::TaskTranscriptParams => task::TaskTranscriptResult,
         "Reads what an agent with a model has said and was told.";
+    SessionMessages "session.messages" session::SessionMessagesParams => task::TaskTranscriptResult,
+        "Reads the conversation with a session's lead.";
     TaskContext "task.context" task::TaskGetParams => task::TaskContextResult,
         "Says what a task works with.";
 }

@@ -24,6 +24,16 @@ pub struct Session {
     pub model: Option<String>,
     /// Its permission mode.
     pub permission_mode: String,
+    /// The identity `main` of it: the task of its lead, once it was prompted.
+    pub main_agent_id: TaskId,
+    /// Whether its lead only coordinates; the same for the session's whole life.
+    pub coordinator: bool,
+    /// Whether its lead acts by itself.
+    pub proactive: bool,
+    /// Whose definitions its agents have.
+    pub profile: Option<String>,
+    /// The lead's definition.
+    pub agent: Option<String>,
     /// Whether nothing new starts in it.
     pub paused: bool,
     /// Tasks of it that have not ended.
@@ -127,4 +137,71 @@ pub struct SessionCloseParams {
 pub struct SessionPauseParams {
     /// The session; the whole daemon when absent.
     pub session_id: Option<SessionId>,
+}
+
+/// Params of `session.prompt`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionPromptParams {
+    /// The session; the connection's when absent.
+    pub session_id: Option<SessionId>,
+    /// What is said to its lead.
+    pub text: String,
+    /// Environment for its lead, above the session's. Values are never stored, so a restart of the daemon forgets them.
+    pub env: Option<BTreeMap<String, String>>,
+    /// See "Creating" in the contract.
+    pub idempotency_key: Option<String>,
+}
+
+/// Result of `session.prompt`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionPromptResult {
+    /// The lead's task: the same for all prompts of a session.
+    pub task_id: TaskId,
+    /// Which of its runs this turn is.
+    pub attempt: u32,
+}
+
+/// Params of `session.interrupt`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionInterruptParams {
+    /// The session; the connection's when absent.
+    pub session_id: Option<SessionId>,
+}
+
+/// Result of `session.interrupt`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInterruptResult {
+    /// The lead's task, where a turn of it was ended.
+    pub task_id: Option<TaskId>,
+}
+
+/// Params of `session.messages`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionMessagesParams {
+    /// The session; the connection's when absent.
+    pub session_id: Option<SessionId>,
+    /// At most so many; 100 when absent.
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+}
+
+/// Params of `session.setMode` and `session.setModel`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionSetParams {
+    /// The session; the connection's when absent.
+    pub session_id: Option<SessionId>,
+    /// The permission mode, or the model.
+    pub value: String,
 }

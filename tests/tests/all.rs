@@ -30,6 +30,7 @@ mod all {
     mod runner;
     mod server;
     mod session;
+    mod session_lead;
     mod shell;
     mod shim;
     mod spawn;

@@ -60,7 +60,8 @@ pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
         }
         Command::Show(args) => {
             let cwd = directory(args.place.cwd)?;
-            let params = DefinitionGetParams { name: args.name, profile: args.place.profile, cwd };
+            let params =
+                DefinitionGetParams { name: args.name, profile: args.place.profile, cwd, session_id: None };
             app.out.one(&client.call::<DefinitionGet>(params).await?, render::definition::full)?;
         }
         Command::Validate(args) => return validate(app, &client, args.files).await,

@@ -59,8 +59,7 @@ pub(super) struct Modelled {
 impl Modelled {
     /// The params of its spawn: those of any, with what of the environment here leads to a provider.
     pub(super) fn params(self, given: AgentSpawnParams) -> AgentSpawnParams {
-        let here = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-        let mut env: BTreeMap<String, String> = here.filter(|(_, value)| !value.is_empty()).collect();
+        let mut env = here();
         env.extend(given.env.unwrap_or_default());
         AgentSpawnParams {
             subagent_type: self.agent,
@@ -75,6 +74,12 @@ impl Modelled {
     }
 }
 
+/// What of the environment here leads to a provider.
+pub(super) fn here() -> BTreeMap<String, String> {
+    let here = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    here.filter(|(_, value)| !value.is_empty()).collect()
+}
+
 pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     let detach = args.spawn.detach;
     let prompt = prompt(args.prompt_file, args.prompt)?;
@@ -82,7 +87,8 @@ pub(super) async fn run(app: &App, args: Args) -> anyhow::Result<Exit> {
     spawn::run(app, AgentSpawnParams { prompt: Some(prompt), ..params }, detach).await
 }
 
-fn prompt(file: Option<PathBuf>, text: Option<String>) -> anyhow::Result<String> {
+/// The prompt that was given: a text, or what is in a file.
+pub(super) fn prompt(file: Option<PathBuf>, text: Option<String>) -> anyhow::Result<String> {
     let file = file.or_else(|| text.as_deref().filter(|text| *text == "-").map(PathBuf::from));
     let text = match file {
         None => text.unwrap_or_default(),

@@ -111,10 +111,6 @@ pub(super) async fn run(app: &App, mut params: AgentSpawnParams, detach: bool) -
         announce(app, &task)?;
         return Ok(Exit::OK);
     }
-    if task.status == TaskStatus::Queued {
-        app.note(&format!("{} is queued", task.id));
-    }
-    app.detail(&format!("{} runs", task.id));
     let wiring = Wiring {
         task: task.id.to_string(),
         from: From::Byte(0),
@@ -123,11 +119,26 @@ pub(super) async fn run(app: &App, mut params: AgentSpawnParams, detach: bool) -
         detach_key: DETACH_KEY,
         stake: Stake::Owner,
     };
+    attend(app, &line, &task, wiring, asks).await
+}
+
+/// Follows a task that was begun here to its end; where it may ask something, it is answered at this terminal.
+pub(super) async fn attend(
+    app: &App,
+    line: &Arc<Lasting>,
+    task: &Task,
+    wiring: Wiring,
+    asks: bool,
+) -> anyhow::Result<Exit> {
+    if task.status == TaskStatus::Queued {
+        app.note(&format!("{} is queued", task.id));
+    }
+    app.detail(&format!("{} runs", task.id));
     let end = tokio::spawn(end_of(line.clone(), task.id));
     let (asker, unasked) = Asker::new(line.clone(), task.id);
     // Programs ask nothing, and stdin is theirs.
     let asking = asks.then(|| tokio::spawn(asker.run()));
-    let ending = interactive::run(app, &line, wiring).await;
+    let ending = interactive::run(app, line, wiring).await;
     if let Some(asking) = asking {
         asking.abort();
     }
@@ -140,7 +151,7 @@ pub(super) async fn run(app: &App, mut params: AgentSpawnParams, detach: bool) -
             let unasked = exit == Exit::OK && unasked.load(Ordering::Relaxed);
             Ok(if unasked { Exit::NEEDS_INPUT } else { exit })
         }
-        other => leave(app, &line, &task, other).await,
+        other => leave(app, line, task, other).await,
     }
 }
 
@@ -212,8 +223,8 @@ async fn done(line: &Lasting, id: TaskId) -> Result<Task, Error> {
     waited.tasks.into_iter().next().ok_or_else(|| Error::Unexpected("no task".to_owned()))
 }
 
-/// A key that no other spawn has.
-fn key() -> String {
+/// A key that no other call has.
+pub(super) fn key() -> String {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     format!("ccagentctl-{}-{}", std::process::id(), now.as_nanos())
 }

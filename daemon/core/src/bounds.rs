@@ -13,7 +13,9 @@ use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::message::{MessageDeliverParams, MessageSendParams};
 use ccagent_proto::method::Request;
 use ccagent_proto::permission::{PermissionCheckParams, PermissionRulesParams};
-use ccagent_proto::session::SessionOpenParams;
+use ccagent_proto::session::{
+    SessionMessagesParams, SessionOpenParams, SessionPromptParams, SessionSetParams,
+};
 use ccagent_proto::task::{TaskListParams, TaskResumeParams};
 use ccagent_proto::team::{TeamCreateParams, TeamJoinParams};
 use ccagent_proto::{Empty, Error, Kind, SessionId};
@@ -69,6 +71,9 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
         Request::SessionList(p) | Request::TeamList(p) => short("cursor", p.cursor.as_ref()),
         Request::SessionGet(p) => short("sessionId", Some(&p.session_id.0)),
         Request::SessionClose(p) => short("sessionId", Some(&p.session_id.0)),
+        Request::SessionPrompt(p) => prompt(p),
+        Request::SessionInterrupt(p) => in_session(p.session_id.as_ref()),
+        Request::SessionSetMode(p) | Request::SessionSetModel(p) => setting(p),
         Request::SessionPause(p) | Request::SessionUnpause(p) => in_session(p.session_id.as_ref()),
         Request::TaskGet(p) | Request::TaskBackground(p) => short("taskId", Some(&p.task_id)),
         Request::TaskWait(p) => p.task_ids.iter().try_for_each(|id| short("taskIds", Some(id))),
@@ -182,6 +187,7 @@ pub fn definitions(params: &DefinitionListParams) -> Result<(), Error> {
     texts(&[
         ("profile", params.profile.as_deref(), TEXT_MOST),
         ("cwd", params.cwd.as_deref(), PATH_MOST),
+        ("sessionId", id_of(params.session_id.as_ref()), TEXT_MOST),
         ("cursor", params.cursor.as_deref(), TEXT_MOST),
     ])
 }
@@ -195,6 +201,7 @@ pub fn definition(params: &DefinitionGetParams) -> Result<(), Error> {
         ("name", Some(&params.name), TEXT_MOST),
         ("profile", params.profile.as_deref(), TEXT_MOST),
         ("cwd", params.cwd.as_deref(), PATH_MOST),
+        ("sessionId", id_of(params.session_id.as_ref()), TEXT_MOST),
     ])
 }
 
@@ -239,7 +246,11 @@ pub fn place(cwd: Option<&str>, path: Option<&str>) -> Result<(), Error> {
     texts(&[("cwd", cwd, PATH_MOST), ("path", path, PATH_MOST)])
 }
 
-fn session(p: &SessionOpenParams) -> Result<(), Error> {
+/// Refuses a session that brings more than can be kept.
+///
+/// # Errors
+/// `invalidParams` with the place and the bound.
+pub fn session(p: &SessionOpenParams) -> Result<(), Error> {
     texts(&[
         ("cwd", p.cwd.as_deref(), PATH_MOST),
         ("name", p.name.as_deref(), TEXT_MOST),
@@ -251,6 +262,38 @@ fn session(p: &SessionOpenParams) -> Result<(), Error> {
         ("appendPrompt", p.append_prompt.as_deref(), PROMPT_MOST),
         ("agent", p.agent.as_deref(), TEXT_MOST),
     ])?;
+    key(p.idempotency_key.as_deref())?;
+    p.env.as_ref().map_or(Ok(()), env)
+}
+
+/// Refuses a look at a conversation that says too much.
+///
+/// # Errors
+/// `invalidParams` with the place and the bound.
+pub fn messages(p: &SessionMessagesParams) -> Result<(), Error> {
+    texts(&[
+        ("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST),
+        ("cursor", p.cursor.as_deref(), TEXT_MOST),
+    ])
+}
+
+/// Refuses a setting of a session that can be none.
+///
+/// # Errors
+/// `invalidParams` with the place and the bound.
+pub fn setting(p: &SessionSetParams) -> Result<(), Error> {
+    texts(&[("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST), ("value", Some(&p.value), TEXT_MOST)])
+}
+
+/// Refuses a prompt that brings more than can be kept.
+///
+/// # Errors
+/// `invalidParams` with the place and the bound.
+pub fn prompt(p: &SessionPromptParams) -> Result<(), Error> {
+    texts(&[("sessionId", id_of(p.session_id.as_ref()), TEXT_MOST), ("text", Some(&p.text), PROMPT_MOST)])?;
+    if p.text.trim().is_empty() {
+        return Err(Error::new(Kind::InvalidParams, "the prompt says nothing").with("path", "text"));
+    }
     key(p.idempotency_key.as_deref())?;
     p.env.as_ref().map_or(Ok(()), env)
 }

@@ -227,6 +227,12 @@ impl Core {
             Request::SessionClose(p) => Response::SessionClose(self.session_close(cx, caller, &p)?),
             Request::SessionPause(p) => Response::SessionPause(self.session_pause(cx, &p, Pause::On)?),
             Request::SessionUnpause(p) => Response::SessionUnpause(self.session_pause(cx, &p, Pause::Off)?),
+            Request::SessionPrompt(p) => Response::SessionPrompt(self.session_prompt(cx, caller, p)?),
+            Request::SessionInterrupt(p) => {
+                Response::SessionInterrupt(self.session_interrupt(cx, caller, &p)?)
+            }
+            Request::SessionSetMode(p) => Response::SessionSetMode(self.session_set_mode(cx, caller, p)?),
+            Request::SessionSetModel(p) => Response::SessionSetModel(self.session_set_model(cx, caller, p)?),
             Request::AgentSpawn(p) => Response::AgentSpawn(self.agent_spawn(cx, caller, p)?),
             Request::AgentExplain(p) => Response::AgentExplain(self.agent_explain(caller, &p)?),
             Request::TaskList(p) => Response::TaskList(self.task_list(now, caller, &p)?),
@@ -289,6 +295,7 @@ impl Core {
             Request::AgentSpawn(_) => spawned(Response::AgentSpawn)?,
             Request::TaskResume(_) => spawned(Response::TaskResume)?,
             Request::SessionOpen(_) => Response::SessionOpen(read(&answer)?),
+            Request::SessionPrompt(_) => Response::SessionPrompt(read(&answer)?),
             Request::MessageSend(_) => Response::MessageSend(read(&answer)?),
             Request::TeamCreate(_) => Response::TeamCreate(read(&answer)?),
             other => return Err(internal(other.name())),
@@ -316,6 +323,7 @@ fn answer_of(response: &Response) -> Result<String, Error> {
     match response {
         Response::AgentSpawn(result) | Response::TaskResume(result) => Ok(result.task_id.to_string()),
         Response::SessionOpen(result) => text(result),
+        Response::SessionPrompt(result) => text(result),
         Response::MessageSend(result) => text(result),
         Response::TeamCreate(result) => text(result),
         _ => Err(internal("no answer to remember")),

@@ -215,6 +215,7 @@ fn unkeyed(request: &Request) -> Option<String> {
         Request::AgentSpawn(params) => params.env.as_mut(),
         Request::TaskResume(params) => params.env.as_mut(),
         Request::SessionOpen(params) => params.env.as_mut(),
+        Request::SessionPrompt(params) => params.env.as_mut(),
         _ => None,
     };
     env.into_iter().flat_map(|env| env.values_mut()).for_each(String::clear);
@@ -236,6 +237,7 @@ fn keyed(request: &Request) -> Option<(String, String)> {
         Request::AgentSpawn(params) => split!(params),
         Request::TaskResume(params) => split!(params),
         Request::SessionOpen(params) => split!(params),
+        Request::SessionPrompt(params) => split!(params),
         Request::MessageSend(params) => split!(params),
         Request::TeamCreate(params) => split!(params),
         Request::SessionList(_)
@@ -243,6 +245,9 @@ fn keyed(request: &Request) -> Option<(String, String)> {
         | Request::SessionClose(_)
         | Request::SessionPause(_)
         | Request::SessionUnpause(_)
+        | Request::SessionInterrupt(_)
+        | Request::SessionSetMode(_)
+        | Request::SessionSetModel(_)
         | Request::AgentExplain(_)
         | Request::TaskList(_)
         | Request::TaskGet(_)

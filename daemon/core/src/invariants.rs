@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::Core;
 use crate::record::Record;
 use crate::table::Stored;
-use crate::task::{Row, Slot, State};
+use crate::task::{Cause, Row, Slot, State};
 
 impl Core {
     /// The records that a restore of this core would read.
@@ -49,7 +49,9 @@ impl Core {
             let unstopped = |id: &ccagent_proto::TaskId| {
                 self.tasks.get(id).is_some_and(|row| !row.is_done() && row.stop.is_none())
             };
-            if row.stop.is_some() && self.tasks.descendants(row.id).iter().any(unstopped) {
+            // An interrupt ends a turn alone.
+            let stops = row.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Interrupt);
+            if stops && self.tasks.descendants(row.id).iter().any(unstopped) {
                 return Err(format!("a stop of {} does not reach what is below it", row.id));
             }
             let parked = matches!(row.state, State::Parked { .. });

@@ -190,6 +190,10 @@ impl Core {
         self.mail.add(&row);
         self.messages.insert(cx, row);
         mail_event(cx, &address, "mail.queued", data);
+        if let Some(lead) = address.task {
+            self.wake(cx, lead);
+            self.start_queued(cx);
+        }
         Delivered {
             to: address.label,
             message_id: id,

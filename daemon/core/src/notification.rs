@@ -102,6 +102,12 @@ impl Core {
         let State::Done { outcome, at } = task.state else {
             return;
         };
+        if self.is_lead(task) {
+            // Whom it would be told to is the lead itself.
+            self.live.foreground.remove(&id);
+            self.tasks.update(cx, id, |task| (task.notified, task.acked) = (true, true));
+            return;
+        }
         // A session that was closed meanwhile has no reader: `main` takes over.
         let session = self.sessions.get(&task.session).map_or_else(SessionId::main, |row| row.id.clone());
         let moved = session != task.session;
@@ -187,17 +193,15 @@ impl Core {
     /// Whether an agent inside the daemon that runs is told of an end, and not its session (NT-09).
     fn has_reader_inside(&self, row: &Row) -> bool {
         let parent = self.tasks.get(&row.task).and_then(|task| self.tasks.get(&task.parent?));
-        parent.is_some_and(|parent| parent.spec.runner == RunnerKind::Llm && parent.is_under_way())
+        parent.is_some_and(|parent| {
+            parent.spec.runner == RunnerKind::Llm && parent.is_under_way() || self.hears(parent)
+        })
     }
 
     /// Hands an agent inside the daemon the notices of those that it spawned, in completion order.
     pub(crate) fn take_notices_below(&mut self, conn: u64, task: TaskId) -> wire::NotificationListResult {
-        let untold = |child: &TaskId| {
-            let row = self.tasks.get(child).filter(|row| row.parent == Some(task))?;
-            self.notice_of((row.id, row.attempt)).filter(|id| !self.live.noted.contains_key(id))
-        };
         let mut ids: Vec<NotificationId> =
-            self.tasks.children(task).filter_map(|child| untold(&child)).collect();
+            self.tasks.children(task).filter_map(|child| self.untold(task, child)).collect();
         ids.sort();
         for id in &ids {
             self.live.noted.insert(*id, conn);
@@ -205,6 +209,12 @@ impl Core {
         let rows = ids.iter().filter_map(|id| self.notifications.get(id));
         let notifications = rows.map(|row| self.notification_view(row)).collect();
         wire::NotificationListResult { notifications, next_cursor: None }
+    }
+
+    /// The notice of a child that its parent was not told of, and nobody else is being told of.
+    pub(crate) fn untold(&self, parent: TaskId, child: TaskId) -> Option<NotificationId> {
+        let row = self.tasks.get(&child).filter(|row| row.parent == Some(parent))?;
+        self.notice_of((row.id, row.attempt)).filter(|id| !self.live.noted.contains_key(id))
     }
 
     /// Whether something waits for an agent inside the daemon, or can still come.

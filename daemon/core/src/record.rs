@@ -132,6 +132,8 @@ records! {
     Counter(Counter) true,
     /// A session.
     Session(Session) true,
+    /// The prompts that a session was opened with.
+    Texts(crate::session::lead::Texts) false,
     /// A live or held task.
     Task(Task) true,
     /// What a task's program is started with.

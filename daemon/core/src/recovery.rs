@@ -47,6 +47,7 @@ impl Core {
                 // Read by id when they are needed.
                 Record::Launch(_)
                 | Record::Prompt(_)
+                | Record::Texts(_)
                 | Record::Past(_)
                 | Record::Answer(_)
                 | Record::Body(_)

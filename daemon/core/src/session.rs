@@ -1,6 +1,7 @@
 //! Sessions: who owns tasks and notifications. `main` always exists; only `session.close` ends another one.
 
-use std::collections::BTreeMap;
+pub mod lead;
+
 use std::sync::Arc;
 
 use ccagent_proto::event::Topic;
@@ -18,6 +19,7 @@ use crate::table::Stored;
 use crate::task::shape;
 
 /// A session as it is stored.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a record")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Its id.
@@ -32,6 +34,21 @@ pub struct Row {
     pub model: Option<String>,
     /// Its permission mode.
     pub permission_mode: String,
+    /// Whether its lead only coordinates; rows of older daemons have no lead (CO-02).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub coordinator: bool,
+    /// Whether its lead acts by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proactive: bool,
+    /// Whose definitions its agents have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The lead's definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Whether it was opened with prompts, which are stored apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub texts: bool,
     /// Whether nothing new starts in it.
     pub paused: bool,
     /// The identity `main` of the session.
@@ -82,7 +99,7 @@ impl Core {
         Ok(id)
     }
 
-    /// Where the session of `session_of` works, and under which number its values are kept.
+    /// The session of `session_of`, and under which number its values are kept.
     ///
     /// # Errors
     /// As `session_of`.
@@ -90,9 +107,9 @@ impl Core {
         &self,
         caller: &Caller,
         named: Option<&SessionId>,
-    ) -> Result<(Option<String>, Option<u64>), Error> {
+    ) -> Result<(Row, Option<u64>), Error> {
         let id = self.session_of(caller, named)?;
-        Ok((self.session(&id)?.cwd.clone(), self.live.session_vaults.get(&id).copied()))
+        Ok((self.session(&id)?.clone(), self.live.session_vaults.get(&id).copied()))
     }
 
     /// The session of an agent or a member; `main` when it was closed.
@@ -126,6 +143,11 @@ impl Core {
                 cwd: None,
                 model: None,
                 permission_mode: "default".to_owned(),
+                coordinator: false,
+                proactive: false,
+                profile: None,
+                agent: None,
+                texts: false,
                 paused: false,
                 main_agent,
                 env_names: Vec::new(),
@@ -141,7 +163,6 @@ impl Core {
         caller: &Caller,
         params: wire::SessionOpenParams,
     ) -> Result<wire::SessionOpenResult, Error> {
-        refuse_unbuilt(&params)?;
         shape::check_mode(params.permission_mode.as_deref())?;
         let name = params.name.unwrap_or_else(|| "operator".to_owned());
         crate::team::check_name(&name, "name")?;
@@ -153,12 +174,27 @@ impl Core {
         let uuid = Uuid::from_u128(cx.ids.id());
         let id = SessionId(format!("session_{}", uuid.hyphenated()).into());
         let main_agent = TaskId(Uuid::from_u128(cx.ids.id()));
+        let texts = lead::Texts {
+            id: id.clone(),
+            system: params.system_prompt,
+            overriding: params.override_prompt,
+            append: params.append_prompt,
+        };
+        let has_texts = texts.is_some();
+        if has_texts {
+            cx.put(Record::Texts(texts));
+        }
         let row = Row {
             id: id.clone(),
             name,
             cwd: params.cwd.or_else(|| caller.cwd.clone()),
             model: params.model,
             permission_mode: params.permission_mode.unwrap_or_else(|| "default".to_owned()),
+            coordinator: params.coordinator == Some(true),
+            proactive: params.proactive == Some(true),
+            profile: params.profile,
+            agent: params.agent,
+            texts: has_texts,
             paused: false,
             main_agent,
             env_names: params.env.unwrap_or_default().into_keys().collect(),
@@ -191,6 +227,11 @@ impl Core {
             cwd: row.cwd.clone(),
             model: row.model.clone(),
             permission_mode: row.permission_mode.clone(),
+            main_agent_id: row.main_agent,
+            coordinator: row.coordinator,
+            proactive: row.proactive,
+            profile: row.profile.clone(),
+            agent: row.agent.clone(),
             paused: row.paused,
             live_tasks: self.tasks.iter().filter(|task| task.session == row.id && !task.is_done()).count()
                 as u64,
@@ -219,7 +260,9 @@ impl Core {
             self.drop_teams_of(cx, &id);
         }
         self.rehome(cx, &id);
+        self.release_lead(cx, &id);
         self.sessions.remove(cx, &id);
+        cx.delete(lead::Texts::KIND, id.to_string());
         self.end_grant(cx, &id);
         if let Some(vault) = self.live.session_vaults.remove(&id) {
             cx.effects.push(crate::effect::Effect::Forget { vault });
@@ -272,21 +315,4 @@ pub(crate) enum Pause {
 fn session_event(cx: &mut Cx<'_>, id: &SessionId, r#type: &'static str) {
     let about = About { session: Some(id.clone()), ..About::default() };
     cx.event(Topic::Session, r#type, about, serde_json::json!({ "sessionId": id }));
-}
-
-/// What a session needs a model for.
-fn refuse_unbuilt(params: &wire::SessionOpenParams) -> Result<(), Error> {
-    let wanted: BTreeMap<&str, bool> = BTreeMap::from([
-        ("agent", params.agent.is_some()),
-        ("appendPrompt", params.append_prompt.is_some()),
-        ("coordinator", params.coordinator == Some(true)),
-        ("overridePrompt", params.override_prompt.is_some()),
-        ("proactive", params.proactive == Some(true)),
-        ("profile", params.profile.is_some()),
-        ("systemPrompt", params.system_prompt.is_some()),
-    ]);
-    match wanted.into_iter().find(|(_, wanted)| *wanted) {
-        Some((name, _)) => Err(crate::task::unbuilt(name)),
-        None => Ok(()),
-    }
 }

@@ -133,6 +133,8 @@ pub enum Cause {
     Stop,
     /// Its time is over.
     Timeout,
+    /// A person ends a lead's turn, and nothing that goes on without it.
+    Interrupt,
 }
 
 /// A request to end a run.

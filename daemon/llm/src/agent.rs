@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::host::{Host, Incoming, Progress};
-use crate::message::{Block, Message, Role, Usage};
+use crate::host::{Host, Incoming, Progress, Switched};
+use crate::message::{Block, Call, Message, Role, Usage};
 use crate::provider::price::Price;
 use crate::provider::retry::{self, Patience};
 use crate::provider::{Answer, Delta, Failure, Provider, Request, Stop};
@@ -114,6 +114,8 @@ struct Counts {
     micro_usd: u64,
     /// How often in a row the conversation was too long.
     too_long: u32,
+    /// What of an answer was said so far.
+    partial: String,
     changed: Vec<std::path::PathBuf>,
     repeats: calls::Repeats,
     /// How often in a row hooks kept it from ending.
@@ -162,6 +164,10 @@ impl Agent {
         // What still runs of its tools ends with it.
         self.context.stop.cancel();
         self.context.left.end().await;
+        let leave = match leave {
+            Leave::Halted => self.close(&counts.partial).await.err().unwrap_or(Leave::Halted),
+            leave => leave,
+        };
         ended::of(self.messages.get(self.begins..).unwrap_or_default(), counts, leave)
     }
 
@@ -177,13 +183,18 @@ impl Agent {
                 continue;
             }
             self.check_budget(counts)?;
-            let answer = match self.ask().await {
+            if let Some(Switched { provider, model, price }) = self.host.switched().await {
+                (self.provider, self.model, self.price) = (provider, model, price);
+            }
+            let asked = self.ask(&mut counts.partial).await;
+            let answer = match asked {
                 Err(Leave::TooLong(why)) => {
                     self.make_room(counts, why).await?;
                     continue;
                 }
                 answer => answer?,
             };
+            counts.partial.clear();
             counts.turns += 1;
             counts.too_long = 0;
             counts.count(&answer.usage, self.price.as_ref());
@@ -198,23 +209,24 @@ impl Agent {
 
     /// Answers calls that were running when an earlier run ended: whether they took effect is not known.
     async fn settle_interrupted(&mut self) -> Result<(), Leave> {
-        let Some(last) = self.messages.last().filter(|last| last.role == Role::Assistant) else {
-            return Ok(());
-        };
-        let results: Vec<Block> = last
-            .calls()
-            .map(|call| Block::ToolResult {
-                tool_use_id: call.id.to_owned(),
-                content: "The run was interrupted while this call was under way: it may have taken effect, or not. \
-                          Look before you repeat it."
-                    .to_owned(),
-                is_error: true,
-            })
-            .collect();
-        if results.is_empty() {
-            return Ok(());
+        match unanswered(&self.messages) {
+            results if results.is_empty() => Ok(()),
+            content => self.take_incoming(Results { content, heard: Vec::new() }).await,
         }
-        self.take_incoming(Results { content: results, heard: Vec::new() }).await
+    }
+
+    /// Keeps what a halted run said, and answers the calls that were under way: whoever reads the conversation finds it
+    /// whole, and what came meanwhile is for the next run (AB-11, RS-12).
+    async fn close(&mut self, partial: &str) -> Result<(), Leave> {
+        if !partial.is_empty() {
+            let said = Message::assistant(vec![Block::Text { text: partial.to_owned() }]);
+            self.transcript.answer(&said, Usage::default()).await?;
+            self.messages.push(said);
+        }
+        match unanswered(&self.messages) {
+            results if results.is_empty() => Ok(()),
+            content => self.say(Message { role: Role::User, content }, Vec::new()).await,
+        }
     }
 
     /// Puts results of calls, and what came meanwhile, into the conversation: a boundary.
@@ -266,7 +278,7 @@ impl Agent {
         }
     }
 
-    async fn ask(&self) -> Result<Answer, Leave> {
+    async fn ask(&self, partial: &mut String) -> Result<Answer, Leave> {
         let request = Request {
             model: &self.model,
             system: &self.system,
@@ -278,7 +290,14 @@ impl Agent {
         };
         let host = &*self.host;
         let mut shown = Shown::default();
-        let mut sink = |delta: Delta<'_>| shown.take(host, delta);
+        let mut sink = |delta: Delta<'_>| {
+            match delta {
+                Delta::Began => partial.clear(),
+                Delta::Text(text) => partial.push_str(text),
+                Delta::Thinking(_) | Delta::Call(_) => {}
+            }
+            shown.take(host, delta);
+        };
         let asked = retry::answer(&*self.provider, request, &mut sink, self.patience, host);
         let answer = tokio::select! {
             biased;
@@ -350,6 +369,21 @@ impl Agent {
     pub fn specs(&self) -> &[Arc<Spec>] {
         self.toolbox.specs()
     }
+}
+
+/// Results for the calls at a conversation's end that nobody answered: an earlier run was cut off in them.
+pub fn unanswered(messages: &[Message]) -> Vec<Block> {
+    let last = messages.last().filter(|last| last.role == Role::Assistant);
+    let result = |call: Call<'_>| {
+        Block::ToolResult {
+        tool_use_id: call.id.to_owned(),
+        content: "The run was interrupted while this call was under way: it may have taken effect, or not. Look before \
+                  you repeat it."
+            .to_owned(),
+        is_error: true,
+    }
+    };
+    last.into_iter().flat_map(Message::calls).map(result).collect()
 }
 
 /// What of a stream is shown: its text as it comes, each answer ended by a newline.

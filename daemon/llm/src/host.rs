@@ -1,6 +1,7 @@
 //! What an agent needs of the rest of the daemon.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -8,6 +9,8 @@ use futures_util::future::BoxFuture;
 
 use crate::hook::Said;
 use crate::message::Usage;
+use crate::provider::Provider;
+use crate::provider::price::Price;
 use crate::tool::{Ask, Outcome};
 
 /// Something that came for the agent while it worked.
@@ -132,6 +135,17 @@ pub enum Errand {
     },
 }
 
+/// Another model than before.
+#[derive(Clone, Debug)]
+pub struct Switched {
+    /// Who answers.
+    pub provider: Arc<dyn Provider>,
+    /// The model.
+    pub model: String,
+    /// What its tokens cost, if that is known.
+    pub price: Option<Price>,
+}
+
 /// The rest of the daemon, as one agent sees it.
 pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// What came for the agent since it last asked, oldest first. It is handed out again unless it is acknowledged.
@@ -166,6 +180,11 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// What hooks say to the end of a run: its last text, and how often they kept it from ending before.
     fn ending<'a>(&'a self, _text: Option<&'a str>, _again: u32) -> BoxFuture<'a, Said> {
         async { Said::default() }.boxed()
+    }
+
+    /// The model of the next request, where it is another one than the last time.
+    fn switched(&self) -> BoxFuture<'_, Option<Switched>> {
+        async { None }.boxed()
     }
 
     /// Agents that run for this one, a line each.

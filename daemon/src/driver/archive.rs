@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccagent_core::idempotency::Answer;
 use ccagent_core::record::Record;
+use ccagent_core::session::lead::Texts;
 use ccagent_core::table::Stored;
 use ccagent_core::task::{Launch, Past, Prompt, Row};
 use ccagent_core::{Caller, page};
 use ccagent_proto::method::{Request, Response};
 use ccagent_proto::task::{Task, TaskListParams, TaskListResult};
-use ccagent_proto::{Error, Kind, TaskId};
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
 
 use super::Handle;
 use crate::store::{Order, Store, StoreError};
@@ -102,6 +103,14 @@ impl Archive {
         })
     }
 
+    /// The prompts that a session was opened with.
+    pub(super) async fn texts(&self, session: &SessionId) -> Result<Texts, Error> {
+        Ok(match self.record(Texts::KIND, session.to_string()).await? {
+            Some(Record::Texts(texts)) => texts,
+            _ => Texts::default(),
+        })
+    }
+
     /// Answers a read about an archived task.
     pub(super) async fn answer(
         &self,
@@ -175,6 +184,10 @@ impl Archive {
                 // A resume may have given it other work.
                 self.remembered().remove(&result.task.id);
                 self.complete_task(&mut result.task).await
+            }
+            (_, Response::SessionPrompt(result)) => {
+                self.remembered().remove(&result.task_id);
+                Ok(())
             }
             (Request::TaskList(params), Response::TaskList(list)) if params.all == Some(true) => {
                 if list.next_cursor.is_none() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ccagent_core::ask::Asked;
 use ccagent_core::input::Run;
+use ccagent_core::session::lead::Texts;
 use ccagent_core::task::Launch;
 use ccagent_core::task::resolve::Found;
 use ccagent_core::{Caller, Core, Input, RunnerEvent, bounds};
@@ -12,7 +13,7 @@ use ccagent_proto::event::{EventReplayParams, EventReplayResult, EventSubscribeP
 use ccagent_proto::method::{Call, Request, Response};
 use ccagent_proto::notification::Notification;
 use ccagent_proto::task::{TaskWaitParams, TaskWaitResult, WaitMode};
-use ccagent_proto::{Error, Kind, MessageId, Millis, NotificationId, TaskId};
+use ccagent_proto::{Error, Kind, MessageId, Millis, NotificationId, SessionId, TaskId};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -92,7 +93,7 @@ impl Handle {
             Request::AgentSpawn(_) | Request::AgentExplain(_) if error.data.contains_key("path") => {
                 self.spawn_after_archived(caller.clone(), request, error).await
             }
-            Request::TaskResume(_) | Request::AgentSpawn(_) => {
+            Request::TaskResume(_) | Request::AgentSpawn(_) | Request::SessionPrompt(_) => {
                 // It is brought back first.
                 self.send(Input::thaw(self.archive.past(id).await?)).await?;
                 self.send(Input::Call(caller.clone(), request.clone())).await?.ok_or_else(gone)
@@ -282,6 +283,14 @@ impl Handle {
     /// When the store can't be read.
     pub async fn launch(&self, id: TaskId) -> Result<Option<Launch>, Error> {
         self.archive.launch(id).await
+    }
+
+    /// The prompts that a session was opened with.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub async fn texts(&self, session: &SessionId) -> Result<Texts, Error> {
+        self.archive.texts(session).await
     }
 
     /// Begins a subscription to events.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::lead::{self, Within};
 use super::{Known, fork, outside};
 
 use ccagent_core::task::Brief;
@@ -20,7 +21,7 @@ use ccagent_llm::pool::{self, Origin, Policy, Pool, Who};
 use ccagent_llm::prompt::instructions::Instructions;
 use ccagent_llm::prompt::memory::Roots;
 use ccagent_llm::prompt::{self, Base, Environment, Extras, Prompt, directory};
-use ccagent_llm::provider::choose::{Table, Way};
+use ccagent_llm::provider::choose::{Route as Reached, Table, Way};
 use ccagent_llm::route::{self, Asked, NoFork, Route, Routed, Type};
 use ccagent_llm::tool;
 use ccagent_proto::agent::AgentSpawnParams;
@@ -40,6 +41,8 @@ pub struct Caller {
     pub by: By,
     /// The conversation in which it stands, as far as its agent may be a fork of that.
     pub ancestor: Option<fork::Ancestor>,
+    /// The session in which it asks.
+    pub within: Within,
 }
 
 /// What a caller is, as far as its agents depend on it.
@@ -116,14 +119,20 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<W
 /// # Errors
 /// `agentTypeNotFound`, `zeroTools`, `featureOff`, `invalidParams`.
 pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<Worked, Error> {
-    let profile = profile(params.profile.as_deref())?;
+    let profile = caller.within.profile(params.profile.as_deref())?;
     let flags = known.flags;
     let (cwd, user) = (caller.directory(params.cwd.as_deref()), caller.user());
     let catalog = caller.catalog(&cwd, profile, flags);
 
-    // A fork that can't be is refused as such, also where there is no type of that name.
-    let named = params.subagent_type.as_deref().unwrap_or(profile.default_type());
-    let entry = (named != FORK).then(|| find(&catalog, named)).transpose()?;
+    let main = caller.asks_main(params);
+    let named = params.subagent_type.as_deref().or(caller.within.agent.as_deref().filter(|_| main));
+    let entry = match named {
+        // A fork that can't be is refused as such, also where there is no type of that name.
+        Some(FORK) => None,
+        Some(named) => Some(find(&catalog, named)?),
+        None if main && caller.within.has_lead_of_its_own() => Some(lead::entry(&caller.within)),
+        None => Some(find(&catalog, caller.within.default_type(profile))?),
+    };
     let definition = entry.as_ref().map(|entry| &entry.definition);
     let routed = route::of(&asked(params, profile, known, (definition, caller))).map_err(no_fork)?;
     if let (Route::Fork, Some(ancestor)) = (routed.route, &caller.ancestor) {
@@ -139,7 +148,8 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let pool = tools(&entry, who, memory.as_deref(), outside.servers)?;
     let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);
     let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
-    let prompt = text(params, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
+    let base = base(params, &entry.definition, caller);
+    let prompt = text(&base, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
     let brief = Brief {
         definition: entry.definition.name.clone(),
         model,
@@ -149,6 +159,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         tools: pool.tools.clone(),
         memory: memory.map(|dir| dir.display().to_string()),
         reminder: params.critical_reminder.clone(),
+        initial: entry.definition.initial_prompt.clone().filter(|_| caller.within.leads),
         effort: entry.definition.effort.and_then(|effort| word(&effort)),
         max_turns: params.max_turns.or(entry.definition.max_turns.map(Into::into)),
         max_tokens: params.max_tokens,
@@ -165,7 +176,7 @@ impl Caller {
         let mut env = (*caller.base).clone();
         env.extend(given);
         let by = if caller.who == ccagent_core::Who::Operator { By::Person } else { By::Program };
-        Self { cwd: caller.cwd.clone(), env: environment(env), by, ancestor: None }
+        Self { cwd: caller.cwd.clone(), env: environment(env), by, ancestor: None, within: Within::default() }
     }
 
     /// Where something of its begins.
@@ -177,7 +188,14 @@ impl Caller {
     /// All agents that there are for it in a directory. Reads files, so it may block.
     pub fn catalog(&self, cwd: &Path, profile: Profile, flags: Flags) -> Catalog {
         let places = Places { cwd: Some(cwd.to_owned()), user: self.user(), plugins: Vec::new() };
-        Catalog::load(&places, &View { profile, flags, ..View::default() })
+        let coordinator = self.within.coordinator;
+        Catalog::load(&places, &View { profile, flags, coordinator, ..View::default() })
+    }
+
+    /// Whether its agent is the one that a person talks to: a session's lead, or whom a person asks without a type.
+    fn asks_main(&self, params: &AgentSpawnParams) -> bool {
+        let person = matches!(self.by, By::Person) && params.team_name.is_none();
+        self.within.leads || person && params.subagent_type.is_none()
     }
 
     /// What the user says of agents.
@@ -227,7 +245,8 @@ fn asked<'a>(
         run_in_background: params.run_in_background == Some(true),
         definition_background: definition.is_some_and(|definition| definition.background),
         subagent_type,
-        default_type: profile.default_type(),
+        default_type: caller.within.default_type(profile),
+        coordinator: caller.within.coordinator,
         // The other profiles have no agent that is a fork.
         fork_feature: known.flags.fork_subagent && profile == Profile::Claude,
         has_history: ancestor.is_some(),
@@ -251,7 +270,9 @@ fn no_fork(why: NoFork) -> Error {
 /// agent has (TP-23, OF-08); whoever has a type, or was spawned by an agent or a program, is an agent (TP-02).
 fn who(params: &AgentSpawnParams, caller: &Caller, profile: Profile, route: Route) -> Who<'static> {
     match (profile, route, &caller.by) {
+        _ if caller.within.coordinator && caller.asks_main(params) => Who::Coordinator,
         (Profile::Executor, _, _) => Who::Executor,
+        _ if caller.within.leads => Who::Main,
         (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Teammate, _) => Who::Teammate,
         (_, Route::Background | Route::Sync, By::Person) if params.subagent_type.is_none() => Who::Main,
         (Profile::Claude | Profile::Qlogic | Profile::Minimal, Route::Background | Route::Fork, _) => {
@@ -287,7 +308,8 @@ fn model(
     table: &Table,
 ) -> (String, model::Source, Option<Error>) {
     let choice = Said {
-        env: caller.env.get(model::ENV).map(String::as_str),
+        // A lead is nobody's subagent.
+        env: caller.env.get(model::ENV).map(String::as_str).filter(|_| !caller.within.leads),
         call: params.model.as_deref(),
         definition: definition.model.as_deref(),
         parent: match &caller.by {
@@ -312,11 +334,15 @@ fn model(
         );
         Error::new(Kind::InvalidParams, why).with("path", "maxUsd")
     });
-    let name = match route.way {
+    (name_of(&route, &choice.model), choice.source, missing)
+}
+
+/// A model's name as it is kept.
+pub(super) fn name_of(route: &Reached, asked: &str) -> String {
+    match route.way {
         Way::Http { .. } => format!("{}/{}", route.provider, route.model),
-        Way::Offline { .. } => choice.model,
-    };
-    (name, choice.source, missing)
+        Way::Offline { .. } => asked.to_owned(),
+    }
 }
 
 /// The permission mode: the call's, else the definition's. A definition that came with a repository can't ask for less
@@ -366,8 +392,18 @@ fn memory(definition: &Definition, place: &Place<'_>) -> Option<PathBuf> {
     Some(prompt::memory::dir(scope, &definition.name, roots))
 }
 
+/// What its prompt begins with: whom a person talks to has its session's texts, any other agent its definition's.
+fn base<'a>(params: &'a AgentSpawnParams, definition: &'a Definition, caller: &'a Caller) -> Base<'a> {
+    let own = Some(definition.prompt.as_str()).filter(|text| !text.is_empty());
+    let called = params.system_prompt.as_deref();
+    if caller.asks_main(params) {
+        return caller.within.base(called, own);
+    }
+    Base { agent: called.or(own), default: prompt::DEFAULT, ..Base::default() }
+}
+
 fn text(
-    params: &AgentSpawnParams,
+    base: &Base<'_>,
     definition: &Definition,
     flags: Flags,
     place: &Place<'_>,
@@ -388,9 +424,6 @@ fn text(
         model,
         tools: &pool.offered,
     };
-    let own = Some(definition.prompt.as_str()).filter(|text| !text.is_empty());
-    let base =
-        Base { agent: params.system_prompt.as_deref().or(own), default: prompt::DEFAULT, ..Base::default() };
     let remembered = memory.and_then(|dir| prompt::memory::text(dir).ok());
     let below = directory::text(place.cwd);
     let extras = Extras {
@@ -401,7 +434,7 @@ fn text(
         directory: below.as_deref(),
         ..Extras::default()
     };
-    Prompt::of(&base, &extras)
+    Prompt::of(base, &extras)
 }
 
 /// How a value is spelt where it is stored.

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ccagent_core::input::{Report, Run};
 use ccagent_core::notification::Coming;
+use ccagent_core::session::lead::Setting;
 use ccagent_core::task::Step;
 use ccagent_core::{Caller, RunnerEvent};
 use ccagent_llm::hook::{Said, Watch};
-use ccagent_llm::host::{Background, Errand, Host, Incoming, Permission, Progress};
+use ccagent_llm::host::{Background, Errand, Host, Incoming, Permission, Progress, Switched};
 use ccagent_llm::provider::price::Price;
 use ccagent_llm::tool::{Ask, Outcome};
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams};
@@ -23,10 +24,11 @@ use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::ending;
 use super::errands::Means;
 use super::judge::Judge;
+use super::lead::Model;
 use super::output::Output;
+use super::{ending, fork};
 use crate::driver::{Clock, Handle};
 use crate::hub::{Hub, Key};
 
@@ -54,13 +56,29 @@ pub(super) struct Desk {
     /// How many of its calls wait for tasks of its own.
     pub(super) waits: AtomicU32,
     /// What its model's tokens cost, if that is known.
-    pub(super) price: Option<Price>,
+    pub(super) price: Mutex<Option<Price>>,
+    /// Whether it leads its session: then it does not wait for what it spawned, but is woken.
+    pub(super) leads: bool,
+    /// Its model, which may be another one at its next request.
+    pub(super) model: Model,
     pub(super) clock: Clock,
 }
 
 impl Desk {
     pub(super) async fn report(&self, what: Report) {
         self.handle.report(RunnerEvent { task: self.task, attempt: self.attempt, what }).await;
+    }
+
+    /// What holds of it at this moment.
+    pub(super) async fn setting(&self) -> Option<Setting> {
+        let task = self.task;
+        let setting = self.handle.ask(move |core, _| core.setting(task)).await.ok().flatten()?;
+        let mode = fork::mode(&self.means.brief, &setting.mode).to_owned();
+        Some(Setting { mode, ..setting })
+    }
+
+    fn price(&self) -> Option<Price> {
+        *self.price.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn mail(&self) -> Result<Vec<Message>, Error> {
@@ -94,6 +112,7 @@ impl Desk {
             match self.handle.ask(move |core, _| core.coming(&caller, task)).await? {
                 Coming::Here => break true,
                 Coming::Never => break false,
+                Coming::Later if self.leads => break false,
                 Coming::Later => {}
             }
             if !std::mem::replace(&mut said, true) {
@@ -181,7 +200,7 @@ impl Host for Desk {
             Progress::Answered { usage, calls } => Report::Worked(Step::Answered {
                 input: usage.all_input(),
                 output: usage.output,
-                micro_usd: self.price.as_ref().map(|price| price.micro(usage)),
+                micro_usd: self.price().map(|price| price.micro(usage)),
                 calls,
             }),
             Progress::Tool { name, summary } => {
@@ -223,6 +242,16 @@ impl Host for Desk {
     fn roster(&self) -> BoxFuture<'_, Vec<String>> {
         let log = |error: &Error| tracing::warn!(%error, "an agent's children could not be listed");
         async move { self.children().await.inspect_err(log).unwrap_or_default() }.boxed()
+    }
+
+    fn switched(&self) -> BoxFuture<'_, Option<Switched>> {
+        async move {
+            let wanted = self.setting().await?.model;
+            let switched = self.model.switched(&wanted).await?;
+            *self.price.lock().unwrap_or_else(PoisonError::into_inner) = switched.price;
+            Some(switched)
+        }
+        .boxed()
     }
 
     fn errand(&self, errand: Errand) -> BoxFuture<'_, Outcome> {

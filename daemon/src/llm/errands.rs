@@ -29,6 +29,7 @@ use super::brief::{self, By};
 use super::desk::{Desk, END};
 use super::ending;
 use super::fork::{self, Ancestor};
+use super::lead::Within;
 use crate::hub::Key;
 use crate::vault::Vault;
 
@@ -140,15 +141,22 @@ impl Desk {
     }
 
     async fn brief_of(&self, params: &AgentSpawnParams) -> Result<Brief, Error> {
-        let Means { base, given, brief, .. } = &self.means;
+        let Means { base, given, .. } = &self.means;
         let mut env = (**base).clone();
         env.extend(given.clone());
-        let mode: Mode = serde_json::from_value(fork::mode(brief).into()).unwrap_or_default();
+        let gone = || Error::new(Kind::TaskNotFound, "the task of this agent is gone");
+        let setting = self.setting().await.ok_or_else(gone)?;
+        let mode: Mode = serde_json::from_value(setting.mode.as_str().into()).unwrap_or_default();
+        // A fork goes on with what its parent has by now.
+        let (model, permission_mode) = (setting.model.clone(), setting.mode.clone());
+        let own = Arc::new(Brief { model, permission_mode, ..(*self.means.brief).clone() });
+        let history = self.means.history.clone();
         let by = brief::Caller {
             cwd: self.caller.cwd.clone(),
             env: brief::environment(env),
-            by: By::Agent { model: brief.model.clone(), mode },
-            ancestor: Ancestor::read(params, self.task, brief.clone(), self.means.history.clone()).await?,
+            ancestor: Ancestor::read(params, self.task, own, history).await?,
+            within: Within::around(&setting),
+            by: By::Agent { model: setting.model, mode },
         };
         let (params, known) = (params.clone(), self.means.known.clone());
         let worked = tokio::task::spawn_blocking(move || brief::of(&params, &by, &known)).await;

@@ -78,7 +78,7 @@ impl Ancestor {
 
     /// What the agent may do unasked.
     fn mode(&self) -> &str {
-        mode(&self.brief)
+        mode(&self.brief, &self.brief.permission_mode)
     }
 }
 
@@ -92,8 +92,8 @@ pub fn may_be(params: &AgentSpawnParams) -> bool {
 /// By which mode it is decided what an agent may do unasked: for a fork, which has the mode `bubble`, by its parent's. So
 /// it may do what its parent may, is asked about what its parent is asked about, and whoever answers for its parent
 /// answers (FK-21, PM-04, PM-07).
-pub fn mode(brief: &Brief) -> &str {
-    brief.fork.as_ref().map_or(&brief.permission_mode, |fork| &fork.mode)
+pub fn mode<'a>(brief: &'a Brief, own: &'a str) -> &'a str {
+    brief.fork.as_ref().map_or(own, |fork| &fork.mode)
 }
 
 /// Works out what a fork is: its parent, but for what its definition says of its tools (FK-05, MD-05, TP-18).
@@ -142,6 +142,7 @@ pub(super) fn of(
             mode: ancestor.mode().to_owned(),
         }),
         own: parent.own.clone(),
+        initial: None,
     };
     let layers = parent.system.iter().map(|text| Layer { name: "parent", text: text.clone() });
     let prompt = Prompt { layers: layers.collect(), same: 0 };

@@ -20,6 +20,8 @@ const RULES_MOST: usize = 16 << 10;
 /// Decides for one agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Judge {
+    /// The mode that was asked for; the settings files may allow less.
+    asked: Mode,
     mode: Mode,
     files: Files,
     rules: Rules,
@@ -67,8 +69,8 @@ impl Judge {
         let of_session =
             granted.session.iter().filter_map(|text| files.rule(text, Behavior::Allow, Source::Session).ok());
         rules.rules.extend(of_session);
-        let mode = if bypass_disabled { mode.without_bypass() } else { mode };
-        Self { mode, files, rules, omitted: Profile::default().default_type() }
+        let held = if bypass_disabled { mode.without_bypass() } else { mode };
+        Self { asked: mode, mode: held, files, rules, omitted: Profile::default().default_type() }
     }
 
     /// The same for an agent inside the daemon: where there are forks, a spawn without a type is one.
@@ -76,9 +78,20 @@ impl Judge {
         if flags.fork_subagent { Self { omitted: FORK, ..self } } else { self }
     }
 
+    /// Whether it decides in a mode.
+    pub(super) fn is_in(&self, mode: &str) -> bool {
+        serde_json::from_value::<Mode>(mode.into()).unwrap_or_default() == self.asked
+    }
+
+    /// The same in another mode. Reads files, so it may block.
+    pub(super) fn in_mode(&self, mode: &str) -> Self {
+        let mode = serde_json::from_value(mode.into()).unwrap_or_default();
+        Self { omitted: self.omitted, ..Self::read(mode, self.files.clone(), &Granted::default()) }
+    }
+
     /// Reads the rules again, with what was granted by now. Reads files, so it may block.
     pub(super) fn renewed(&self, granted: &Granted) -> Self {
-        Self { omitted: self.omitted, ..Self::read(self.mode, self.files.clone(), granted) }
+        Self { omitted: self.omitted, ..Self::read(self.asked, self.files.clone(), granted) }
     }
 
     /// The root of the repository in which the agent works.

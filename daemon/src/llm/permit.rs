@@ -11,7 +11,7 @@ use ccagent_proto::ask::{self as wire, AskAnswer, AskBehavior, AskState};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
-use super::judge::Verdict;
+use super::judge::{Judge, Verdict};
 use crate::hub::Key;
 
 /// Characters of a text that are shown, where a whole input is too long.
@@ -20,9 +20,10 @@ const TEXT_SHOWN: usize = 4000;
 impl Desk {
     /// Whether a call may go on, once that is known.
     pub(super) async fn permit(&self, ask: Ask) -> Permission {
-        let verdict = match self.judge.judge(&ask) {
+        let judge = self.judge_of_now().await;
+        let verdict = match judge.judge(&ask) {
             // What a person granted meanwhile counts, for whichever agent it was.
-            Verdict::Asks { .. } => self.judge_again(&ask).await,
+            Verdict::Asks { .. } => self.judge_again(judge, &ask).await,
             decided @ (Verdict::Allowed | Verdict::Denied(_)) => Ok(decided),
         };
         let permission = match verdict.map(|verdict| hooked(verdict, &ask.hooked)) {
@@ -42,10 +43,22 @@ impl Desk {
         })
     }
 
-    async fn judge_again(&self, ask: &Ask) -> Result<Verdict, Error> {
+    /// Who decides in the mode that it has by now.
+    async fn judge_of_now(&self) -> Judge {
+        let judge = self.judge.clone();
+        match self.setting().await.map(|setting| setting.mode) {
+            Some(mode) if !judge.is_in(&mode) => {
+                let other = tokio::task::spawn_blocking(move || judge.in_mode(&mode)).await;
+                other.unwrap_or_else(|_| self.judge.clone())
+            }
+            Some(_) | None => judge,
+        }
+    }
+
+    async fn judge_again(&self, judge: Judge, ask: &Ask) -> Result<Verdict, Error> {
         let (session, root) = (self.caller.session.clone().unwrap_or_default(), self.judge.root());
         let granted = self.handle.ask(move |core, _| core.granted(&session, &root)).await?;
-        let (judge, ask) = (self.judge.clone(), ask.clone());
+        let ask = ask.clone();
         let judged = tokio::task::spawn_blocking(move || judge.renewed(&granted).judge(&ask)).await;
         judged.map_err(|error| Error::new(ccagent_proto::Kind::Internal, error.to_string()))
     }

@@ -12,8 +12,8 @@ use ccagent_core::input::{Finished, Report};
 use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
 use ccagent_core::task::{Brief, Launch, Own, Prompt};
-use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox};
-use ccagent_llm::message::{Block, Message};
+use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
+use ccagent_llm::message::{Block, Message, Role};
 use ccagent_llm::pool;
 use ccagent_llm::provider::Provider;
 use ccagent_llm::provider::choose::Route;
@@ -30,6 +30,7 @@ use super::company::Company;
 use super::desk::{self, Desk};
 use super::errands::Means;
 use super::judge::Judge;
+use super::lead::Model;
 use super::output::{Output, Writer, Written};
 use super::{Inner, Known, failed, fork};
 use crate::driver::{Clock, Handle};
@@ -100,13 +101,16 @@ async fn work(
     // It may be long, and is in the conversation from here on.
     let first = launch.prompt.take();
     let brief = launch.brief.clone().ok_or("what it is was not stored")?;
+    let task = start.task;
+    let setting = handle.ask(move |core, _| core.setting(task)).await.map_err(said)?;
+    let setting = setting.ok_or("its task is gone")?;
     let given = inner.vault.get(&start.vaults);
     let env = brief::environment(environment(inner, start, &launch, given.clone()));
     let known = inner.known();
     let table = &known.table;
     let secrets = table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
     let mask = Arc::new(Mask::new(secrets));
-    let route = table.route(Some(&brief.model), None, &env).map_err(said)?;
+    let route = table.route(Some(&setting.model), None, &env).map_err(said)?;
     let mut provider = provider(inner, &route, &env, &launch.cwd).await?;
     if let Some(fork) = &brief.fork {
         provider = inner.siblings.hold(&fork.hash, provider);
@@ -120,7 +124,14 @@ async fn work(
         handle: handle.clone(),
         hub: inner.hub.clone(),
         output: output.clone(),
-        judge: judge(&brief, &env, &launch.cwd).await?.of_agent(known.flags),
+        judge: judge(fork::mode(&brief, &setting.mode), &env, &launch.cwd).await?.of_agent(known.flags),
+        leads: setting.leads,
+        model: Model {
+            inner: inner.clone(),
+            env: env.clone(),
+            cwd: launch.cwd.clone(),
+            now: Mutex::new(setting.model),
+        },
         means: Means {
             vault: inner.vault.clone(),
             base: Arc::new(launch.base.clone()),
@@ -133,7 +144,7 @@ async fn work(
         watch: company.watch.clone(),
         told: Mutex::default(),
         waits: AtomicU32::new(0),
-        price: route.price,
+        price: Mutex::new(route.price),
         clock: Clock::start(),
     });
     // Before it begins: a fork that began has what it goes on from, whatever becomes of its parent. Done again, it is the
@@ -143,7 +154,8 @@ async fn work(
     let files = inner.files_for(brief.fork.as_ref().filter(|_| fork::is_new(&found)));
     inner.has_files(start.task, run, &files);
     let (mut servers, asides) = company.join(&desk, &halt).await;
-    let found = instructed(inner, start, (&brief, first), found, asides).await?;
+    let work = prompts(inner, start, &brief, first.filter(|_| is_new(&brief, &found))).await?;
+    let found = take_up(work, &brief, found, asides).await?;
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
         env: programs,
@@ -193,8 +205,8 @@ async fn provider(
     tokio::task::spawn_blocking(open).await.map_err(said)?
 }
 
-async fn judge(brief: &Brief, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
-    let (mode, home, cwd) = (fork::mode(brief).to_owned(), env.get("HOME").cloned(), cwd.to_owned());
+async fn judge(mode: &str, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
+    let (mode, home, cwd) = (mode.to_owned(), env.get("HOME").cloned(), cwd.to_owned());
     let loaded =
         tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), Path::new(&cwd))).await;
     loaded.map_err(|error| error.to_string())
@@ -279,40 +291,58 @@ async fn begun(path: &Path, brief: &Brief) -> Result<Found, String> {
     Ok(Found { transcript, header, messages: Vec::new(), begins: 0, seen: HashSet::new() })
 }
 
-/// Puts what this run is given to do into its conversation, where it does not stand there yet, with what is said beside it.
-async fn instructed(
-    inner: &Inner,
-    start: &Start,
-    (brief, first): (&Brief, Option<String>),
+/// Whether nothing stands in a conversation yet that is its agent's own.
+fn is_new(brief: &Brief, found: &Found) -> bool {
+    found.messages.is_empty() || brief.fork.is_some() && fork::is_new(found)
+}
+
+/// Says to an agent what it is given to do, unless an earlier run said it, and what is said beside it. What that run left
+/// unanswered goes before it, as a provider wants it.
+async fn take_up(
+    work: Vec<(String, String)>,
+    brief: &Brief,
     mut found: Found,
-    asides: Vec<String>,
+    mut asides: Vec<String>,
 ) -> Result<Found, String> {
-    let fork = brief.fork.as_ref().filter(|_| fork::is_new(&found));
-    let new = found.messages.is_empty() || fork.is_some();
-    let id = format!("{PROMPT}{}", start.attempt);
-    let text = prompt(inner, start, first.filter(|_| new)).await?;
-    if let Some(text) = text.filter(|_| !found.seen.contains(&id)) {
-        let mut message = match fork {
+    for (id, text) in work {
+        if !found.seen.insert(id.clone()) {
+            continue;
+        }
+        let mut message = match brief.fork.as_ref().filter(|_| fork::is_new(&found)) {
             Some(fork) => fork::first(fork, &found.messages, &text),
-            None => Message::user(text),
+            None => {
+                let mut content = unanswered(&found.messages);
+                content.push(Block::Text { text });
+                Message { role: Role::User, content }
+            }
         };
-        message.content.extend(asides.into_iter().map(|text| Block::Text { text }));
-        found.transcript.message(&message, vec![id.clone()]).await.map_err(said)?;
+        message.content.extend(asides.drain(..).map(|text| Block::Text { text }));
+        found.transcript.message(&message, vec![id]).await.map_err(said)?;
         found.messages.push(message);
-        found.seen.insert(id);
     }
     Ok(found)
 }
 
-/// What this run is given to do: the first work in a new conversation, else what its resume brought (H108).
-async fn prompt(inner: &Inner, start: &Start, first: Option<String>) -> Result<Option<String>, String> {
-    if first.is_some() {
-        return Ok(first);
-    }
-    match record(inner, Prompt::KIND, start).await? {
-        Some(Record::Prompt(prompt)) if prompt.attempt == start.attempt => Ok(Some(prompt.text)),
-        _ => Ok(None),
-    }
+/// What a run is given to do, with the ids under which it stands in the conversation: the first work in a new one, and
+/// what the newest resume or prompt brought, unless an earlier run said it already (H108).
+async fn prompts(
+    inner: &Inner,
+    start: &Start,
+    brief: &Brief,
+    first: Option<String>,
+) -> Result<Vec<(String, String)>, String> {
+    let id = |attempt: u32| format!("{PROMPT}{attempt}");
+    let whole = |text: String| match &brief.initial {
+        Some(initial) => format!("{initial}\n\n{text}"),
+        None => text,
+    };
+    let first = first.map(|text| (id(1), whole(text)));
+    let later = match record(inner, Prompt::KIND, start).await? {
+        // Rows of older daemons don't say for which run it was.
+        Some(Record::Prompt(prompt)) if prompt.attempt > 0 => Some((id(prompt.attempt), prompt.text)),
+        _ => None,
+    };
+    Ok(first.into_iter().chain(later).collect())
 }
 
 async fn launch(inner: &Inner, start: &Start) -> Result<Launch, String> {

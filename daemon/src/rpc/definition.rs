@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ccagent_core::session::lead::Texts;
 use ccagent_core::{bounds, page};
 use ccagent_llm::definition::{self, Catalog, Definition, Entry, Source};
 use ccagent_proto::definition::{
@@ -10,12 +11,13 @@ use ccagent_proto::definition::{
     DefinitionSource, DefinitionValidateParams, DefinitionValidateResult, Problem, Shadowed,
 };
 use ccagent_proto::json::Any;
-use ccagent_proto::{Error, Kind};
+use ccagent_proto::{Error, Kind, SessionId};
 use serde_json::{Map, Value};
 
 use super::connection::Origin;
 use super::context::Context;
 use crate::llm::brief;
+use crate::llm::lead::Within;
 
 /// Characters of a description that a list has.
 const DESCRIPTION_MOST: usize = 1000;
@@ -29,7 +31,7 @@ pub(crate) async fn list(
     params: DefinitionListParams,
 ) -> Result<DefinitionListResult, Error> {
     bounds::definitions(&params)?;
-    let catalog = catalog(&context, &origin, params.profile, params.cwd).await?;
+    let catalog = catalog(&context, &origin, (params.profile, params.cwd, params.session_id)).await?;
     let name = |entry: &&Entry| entry.definition.name.clone();
     let (page, next_cursor) = page::cut(catalog.list(), params.limit, params.cursor.as_deref(), name)?;
     Ok(DefinitionListResult {
@@ -46,7 +48,7 @@ pub(crate) async fn get(
     params: DefinitionGetParams,
 ) -> Result<DefinitionGetResult, Error> {
     bounds::definition(&params)?;
-    let catalog = catalog(&context, &origin, params.profile, params.cwd).await?;
+    let catalog = catalog(&context, &origin, (params.profile, params.cwd, params.session_id)).await?;
     let entry = brief::find(&catalog, &params.name)?;
     Ok(DefinitionGetResult {
         def: shown(&entry.definition)?,
@@ -85,11 +87,14 @@ pub(crate) async fn validate(
 async fn catalog(
     context: &Context,
     origin: &Origin,
-    profile: Option<String>,
-    cwd: Option<String>,
+    (profile, cwd, session): (Option<String>, Option<String>, Option<SessionId>),
 ) -> Result<Catalog, Error> {
+    let asker = origin.connection.caller();
+    let found = context.handle.ask(move |core, _| core.surroundings(&asker, session.as_ref()));
+    let within = Within::of(&found.await??.0, Texts::default());
     let flags = context.runner.known().flags;
-    let (caller, profile) = (caller(origin), brief::profile(profile.as_deref())?);
+    let profile = within.profile(profile.as_deref())?;
+    let caller = brief::Caller { within, ..caller(origin) };
     Context::blocking(move || Ok(caller.catalog(&caller.directory(cwd.as_deref()), profile, flags))).await
 }
 

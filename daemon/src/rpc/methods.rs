@@ -14,8 +14,8 @@ use super::connection::Origin;
 use super::context::Context;
 use super::registry::{Api, Gate, Registry};
 use super::{
-    ask, daemon, definition, events, explain, hook, mail, mcp, permission, provider, session, spawn, stop,
-    task, transcript, trust,
+    ask, daemon, definition, events, explain, hook, lead, mail, mcp, permission, provider, session, spawn,
+    stop, task, transcript, trust,
 };
 
 /// All methods of the daemon.
@@ -48,7 +48,7 @@ fn core_methods(registry: &mut Registry<Context>) {
     macro_rules! page { ($($name:ident),*) => { $(registry.page::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
     read!(AskGet, SessionGet, TaskGet, MessageRoute);
     page!(AskList, SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList);
-    work!(SessionClose, SessionPause, SessionUnpause, TaskBackground, TaskRetain, TaskPrune);
+    work!(SessionClose, SessionPause, SessionUnpause, SessionSetMode, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
     registry.page::<wire::AgentExplain, _, _>(explain::explain);
     registry.page::<wire::DefinitionList, _, _>(definition::list);
@@ -62,6 +62,10 @@ fn core_methods(registry: &mut Registry<Context>) {
     registry.work::<wire::TrustRemove, _, _>(trust::remove);
     registry.page::<wire::HookList, _, _>(hook::list);
     registry.work::<wire::SessionOpen, _, _>(session::open);
+    registry.work::<wire::SessionPrompt, _, _>(lead::prompt);
+    registry.work::<wire::SessionInterrupt, _, _>(lead::interrupt);
+    registry.work::<wire::SessionSetModel, _, _>(lead::set_model);
+    registry.page::<wire::SessionMessages, _, _>(lead::messages);
     registry.work::<wire::TeamJoin, _, _>(session::join);
     registry.work::<wire::TeamLeave, _, _>(session::leave);
 }

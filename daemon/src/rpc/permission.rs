@@ -101,7 +101,8 @@ async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParam
     let own = PathBuf::from(&task.cwd);
     let cwd = params.cwd.as_ref().map_or_else(|| own.clone(), |named| own.join(named));
     let agent = brief.as_ref().map(|_| context.runner.known().flags);
-    let mode = brief.map_or(task.permission_mode, |brief| fork::mode(&brief).to_owned());
+    let mode = task.permission_mode;
+    let mode = brief.map_or_else(|| mode.clone(), |brief| fork::mode(&brief, &mode).to_owned());
     Ok(Place { mode: params.mode.clone().unwrap_or(mode), home, cwd, agent })
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccagent_core::Who;
+use ccagent_core::{Who, bounds};
 use ccagent_proto::method::{SessionOpen, TeamJoin, TeamLeave};
 use ccagent_proto::session::{SessionOpenParams, SessionOpenResult};
 use ccagent_proto::team::{TeamJoinParams, TeamJoinResult};
@@ -10,6 +10,7 @@ use ccagent_proto::{Empty, Error};
 
 use super::connection::Origin;
 use super::context::Context;
+use crate::llm::{brief, lead};
 
 /// Opens a session, which this connection means from now on.
 pub(crate) async fn open(
@@ -17,7 +18,13 @@ pub(crate) async fn open(
     origin: Origin,
     mut params: SessionOpenParams,
 ) -> Result<SessionOpenResult, Error> {
-    let caller = context.vault.keep(origin.connection.creator(), params.env.as_mut())?;
+    bounds::session(&params)?;
+    let caller = origin.connection.creator();
+    let known = context.runner.known();
+    let given = params.env.clone().unwrap_or_default();
+    let by = brief::Caller::over_socket(&caller, given.clone());
+    params = Context::blocking(move || lead::opened(params, &given, &by, &known)).await?;
+    let caller = context.vault.keep(caller, params.env.as_mut())?;
     let opened = context.creating(&caller, Box::pin(context.call::<SessionOpen>(&caller, params))).await?;
     origin.connection.open_session(opened.session_id.clone());
     Ok(opened)

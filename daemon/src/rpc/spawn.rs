@@ -75,13 +75,15 @@ pub(super) async fn surroundings(
 ) -> Result<brief::Caller, Error> {
     let (asker, session) = (caller.clone(), params.session_id.clone());
     let found = context.handle.ask(move |core, _| core.surroundings(&asker, session.as_ref()));
-    let (cwd, vault) = found.await??;
+    let (session, vault) = found.await??;
     let mut env = context.vault.get(vault.as_slice());
     env.extend(given);
+    let within = super::lead::within(context, &session).await?;
+    let cwd = session.cwd;
     // A place that the call names begins where its caller is, and one that it does not name is the session's.
     let cwd = cwd.filter(|_| params.cwd.is_none()).or_else(|| caller.cwd.clone());
     let ancestor = ancestor(context, caller, params).await?;
-    Ok(brief::Caller { cwd, ancestor, ..brief::Caller::over_socket(caller, env) })
+    Ok(brief::Caller { cwd, ancestor, within, ..brief::Caller::over_socket(caller, env) })
 }
 
 /// The conversation in which a caller stands.

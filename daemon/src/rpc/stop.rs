@@ -17,7 +17,7 @@ use super::known::Known;
 use super::wait::{Patience, Waited};
 
 /// Time for the operating system to confirm a kill, after the grace.
-const CONFIRM: Millis = 10_000;
+pub(super) const CONFIRM: Millis = 10_000;
 
 /// Ends a task and everything below it.
 pub(crate) async fn stop(

@@ -16,6 +16,9 @@ use super::connection::Origin;
 use super::context::Context;
 use super::{rows, task};
 
+/// The file of a conversation, in the directory of its task.
+pub(super) const FILE: &str = "history.jsonl";
+
 /// Reads a page of a task's transcript.
 pub(crate) async fn transcript(
     context: Arc<Context>,
@@ -28,10 +31,15 @@ pub(crate) async fn transcript(
             format!("task {} is a program and has no transcript: task.output has what it prints", task.id);
         return Err(Error::new(Kind::NoResumableRecord, why).with("taskId", task.id.to_string()));
     }
-    let path = rows::beside(&task, "history.jsonl");
+    let path = rows::beside(&task, FILE);
     let page = Context::blocking(move || rows::read(&path, params.cursor.as_deref(), params.limit)).await?;
+    Ok(entries(page))
+}
+
+/// A page of a conversation's file, as it is answered.
+pub(super) fn entries(page: rows::Page) -> TaskTranscriptResult {
     let messages = page.rows.into_iter().map(entry).collect();
-    Ok(TaskTranscriptResult { messages, next_cursor: page.next })
+    TaskTranscriptResult { messages, next_cursor: page.next }
 }
 
 /// An entry with a role, also where its file needs none.

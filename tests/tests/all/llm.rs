@@ -117,7 +117,7 @@ async fn process(pipe: &Path) -> Process {
 }
 
 /// Whether some bytes are in a file below a directory.
-fn contains(dir: &Path, bytes: &[u8]) -> bool {
+pub(super) fn contains(dir: &Path, bytes: &[u8]) -> bool {
     fs::read_dir(dir).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         if path.is_dir() {

@@ -7,6 +7,9 @@ use crate::caller::Caller;
 use crate::core::Core;
 use crate::mailbox::{self, Address};
 
+/// What the lead of a session is called in it.
+const LEAD: &str = "main";
+
 /// A found receiver.
 pub(crate) struct Target {
     pub(crate) route: Route,
@@ -25,13 +28,24 @@ impl Core {
                 Error::new(Kind::PeerUnavailable, "no bridge to another machine is set up").with("to", to)
             );
         }
-        let (route, address) =
-            self.lookup(to, team.as_deref()).ok_or_else(|| self.unreachable(to, team.as_deref()))?;
+        let lead = || self.lead_called(caller, to).map(|address| (Route::Agent, address));
+        let (route, address) = lead()
+            .or_else(|| self.lookup(to, team.as_deref()))
+            .ok_or_else(|| self.unreachable(to, team.as_deref()))?;
         if self.own_address(caller).is_ok_and(|own| own.mailbox == address.mailbox) {
             return Err(Error::new(Kind::ToSelf, "a message to oneself goes nowhere").with("to", to));
         }
         self.may_message(caller, &address)?;
         Ok(Target { route, addresses: vec![address] })
+    }
+
+    /// The lead of the caller's own session, as who works with it calls it; an agent of that name goes first.
+    fn lead_called(&self, caller: &Caller, to: &str) -> Option<Address> {
+        if to != LEAD || self.tasks.named(to).is_some() {
+            return None;
+        }
+        let session = self.session_of(caller, None).ok()?;
+        self.lead_of(&session).map(|row| self.address_of(row))
     }
 
     pub(super) fn lookup(&self, to: &str, team: Option<&str>) -> Option<(Route, Address)> {
@@ -46,7 +60,7 @@ impl Core {
             return Some((Route::Member, address));
         }
         if let Ok(row) = self.task(to)
-            && !row.is_done()
+            && (!row.is_done() || self.is_lead(row))
         {
             return Some((Route::Agent, self.address_of(row)));
         }

@@ -59,6 +59,9 @@ pub struct Brief {
     /// The directory of its memory, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
+    /// What a lead is told before its first prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<String>,
     /// How much the model thinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,

@@ -80,6 +80,7 @@ impl Core {
 
     /// Deletes what stands beside a task's row, and its files. Mail that nobody will read goes to its session.
     fn erase(&mut self, cx: &mut Cx<'_>, id: TaskId, session: SessionId) {
+        self.replace_lead(cx, id, &session);
         let readers = self.mailbox_of_session(&session);
         self.forward(cx, &mailbox::of_lone(id), &readers);
         cx.delete(Launch::KIND, id.to_string());

@@ -69,7 +69,7 @@ impl Core {
     }
 
     /// Puts an ended task into the queue again, as its next run.
-    fn next_attempt(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) {
+    pub(crate) fn next_attempt(&mut self, cx: &mut Cx<'_>, id: TaskId, change: impl FnOnce(&mut Row)) {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.attempt += 1;
@@ -102,7 +102,7 @@ impl Core {
         };
         let row = self.tasks.get(&id).ok_or_else(|| none(&params.task_id))?;
         self.may_steer(caller, row)?;
-        if !row.is_done() {
+        if !row.is_done() && !self.sleeps(row) {
             return Err(Error::new(Kind::StillRunning, format!("task {id} still runs"))
                 .with("taskId", id.to_string()));
         }

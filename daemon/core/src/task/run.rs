@@ -194,7 +194,7 @@ impl Core {
     fn finished(&mut self, cx: &mut Cx<'_>, id: TaskId, finished: Finished) {
         let Some(row) = self.tasks.get(&id) else { return };
         let (outcome, error) = match row.stop.as_ref().map(|stop| stop.cause) {
-            Some(Cause::Stop) => (Outcome::Killed, None),
+            Some(Cause::Stop | Cause::Interrupt) => (Outcome::Killed, None),
             Some(Cause::Timeout) => (Outcome::Failed, Some(timeout(row))),
             None if finished.error.is_some() => (Outcome::Failed, finished.error),
             None => (Outcome::Completed, None),
@@ -217,6 +217,7 @@ impl Core {
             });
         }
         self.end_or_park(cx, id, end);
+        self.wake_again(cx, id);
     }
 
     /// Makes a task done whose own tree is gone, unless agents that it spawned are left and nobody stops them.
@@ -313,6 +314,9 @@ impl Core {
         self.member_ended(cx, id);
         self.notices_left(cx, id);
         self.notify(cx, id);
+        if let Some(parent) = self.tasks.get(&id).and_then(|row| row.parent) {
+            self.wake(cx, parent);
+        }
         let data = json!({ "status": outcome.status() });
         self.task_event(cx, id, Topic::Sdk, "task_updated", data.clone());
         self.task_event(cx, id, Topic::Sdk, "task_completed", data);
@@ -360,7 +364,7 @@ impl Core {
 /// The end of a run that was asked to end, when nothing of it is left to say how it went.
 pub(crate) fn asked_end(row: &Row) -> Option<End> {
     Some(match row.stop.as_ref()?.cause {
-        Cause::Stop => End::new(Outcome::Killed),
+        Cause::Stop | Cause::Interrupt => End::new(Outcome::Killed),
         Cause::Timeout => End::failed(timeout(row)),
     })
 }
@@ -376,7 +380,7 @@ fn timeout(row: &Row) -> TaskError {
 fn verdict(row: &Row, ended: &Ended) -> (Outcome, Option<TaskError>) {
     let cause = row.stop.as_ref().map(|stop| stop.cause);
     match (cause, ended.exit) {
-        (Some(Cause::Stop), _) => (Outcome::Killed, None),
+        (Some(Cause::Stop | Cause::Interrupt), _) => (Outcome::Killed, None),
         (Some(Cause::Timeout), _) => (Outcome::Failed, Some(timeout(row))),
         (None, _) if ended.oom => (
             Outcome::Failed,

@@ -1,5 +1,7 @@
 //! Spawning: one entry for every kind of agent; the route follows from the params (SP-01).
 
+mod lead;
+
 use std::collections::BTreeMap;
 
 use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams, AgentSpawnResult, SpawnStatus};

@@ -11,7 +11,8 @@ use ccagent_proto::message::{
 use ccagent_proto::method::Request;
 use ccagent_proto::notification::{NotificationAckParams, NotificationListParams, NotificationNextParams};
 use ccagent_proto::session::{
-    PageParams, SessionCloseParams, SessionGetParams, SessionOpenParams, SessionPauseParams,
+    PageParams, SessionCloseParams, SessionGetParams, SessionInterruptParams, SessionOpenParams,
+    SessionPauseParams, SessionPromptParams, SessionSetParams,
 };
 use ccagent_proto::task::{
     TaskForegroundParams, TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
@@ -191,7 +192,15 @@ fn ask_call(known: &Known, random: &Random) -> Request {
 fn session_call(known: &Known, random: &Random) -> Request {
     let session_id = session(known, random);
     let maybe = random.sometimes(70, session_id.clone());
-    match random.below(12) {
+    match random.below(20) {
+        12..=16 => Request::SessionPrompt(SessionPromptParams {
+            session_id: maybe,
+            text: "some words".to_owned(),
+            env: env(random),
+            idempotency_key: key(random),
+        }),
+        17..=18 => Request::SessionInterrupt(SessionInterruptParams { session_id: maybe }),
+        19 => Request::SessionSetMode(SessionSetParams { session_id: maybe, value: "plan".to_owned() }),
         0..=2 => Request::SessionOpen(SessionOpenParams {
             name: random.sometimes(50, name(random)),
             cwd: random.sometimes(50, "/w".to_owned()),

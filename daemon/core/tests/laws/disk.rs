@@ -57,6 +57,7 @@ impl Disk {
                 | Record::Session(_)
                 | Record::Launch(_)
                 | Record::Prompt(_)
+                | Record::Texts(_)
                 | Record::Past(_)
                 | Record::Notification(_)
                 | Record::Message(_)

@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     /// Ends that were told of as events, in this daemon's life.
     completed: BTreeSet<(String, u64)>,
     tasks: BTreeSet<TaskId>,
+    /// Leads of sessions: whom their ends would be told to is themselves.
+    leads: BTreeSet<TaskId>,
     /// Ends whose answer reached who waited for them.
     heard: BTreeSet<Run>,
     /// Where each ask stood last.
@@ -41,7 +43,8 @@ impl Ledger {
                 && row.is_done()
             {
                 let run = (row.id, row.attempt);
-                assert!(self.told.contains(&run), "I1, NT-01: {run:?} ends without a notice");
+                let is_told = self.told.contains(&run) || self.leads.contains(&row.id);
+                assert!(is_told, "I1, NT-01: {run:?} ends without a notice");
             }
         }
         let pending: BTreeSet<MessageId> = disk.ids("message").iter().map(|id| id.parse().unwrap()).collect();
@@ -94,10 +97,13 @@ impl Ledger {
                 let before = self.asks.insert(row.id, row.state.clone()).unwrap_or(ask::State::Pending);
                 assert!(before == ask::State::Pending || before == row.state, "C47: {} ended twice", row.id);
             }
+            Record::Session(row) => {
+                self.leads.insert(row.main_agent);
+            }
             Record::Counter(_)
-            | Record::Session(_)
             | Record::Launch(_)
             | Record::Prompt(_)
+            | Record::Texts(_)
             | Record::Archived(_)
             | Record::Past(_)
             | Record::Body(_)

@@ -3,13 +3,17 @@
 //! ```text
 //! Launching → Alive → Dead          a crash of the daemon leaves Launching either Alive or never claimed
 //! ```
+//!
+//! Agents inside the daemon go the same way, but with it: a crash leaves nothing of them, and nothing was done by one
+//! whose beginning was not stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccagent_core::input::{Ended, Report, Run};
-use ccagent_core::task::Shim;
+use ccagent_core::input::{Ended, Finished, Report, Run};
+use ccagent_core::task::{Shim, Step};
 use ccagent_core::{Core, RunnerEvent};
-use ccagent_proto::task::{Exit, WaitKind, WaitingOn};
+use ccagent_proto::runner::RunnerKind;
+use ccagent_proto::task::{Exit, TaskError, WaitKind, WaitingOn};
 
 use crate::random::Random;
 
@@ -25,6 +29,32 @@ struct Process {
     phase: Phase,
     /// Whether this daemon told it to stop.
     told: bool,
+    /// Whether it lives in the daemon.
+    inside: bool,
+}
+
+impl Process {
+    /// What an agent inside the daemon does next.
+    fn advance_inside(&mut self, random: &Random) -> Report {
+        let answered = Step::Answered { input: 7, output: 3, micro_usd: None, calls: 0 };
+        match (self.phase, random.below(10)) {
+            (Phase::Launching, 0) => {
+                self.phase = Phase::Dead;
+                let error = TaskError { kind: "startFailed".into(), cause: None, message: "no key".into() };
+                Report::Finished(Box::new(Finished { error: Some(error), ..Finished::default() }))
+            }
+            (Phase::Launching, _) => {
+                self.phase = Phase::Alive;
+                Report::Began
+            }
+            (Phase::Alive, 0..=4) if !self.told => Report::Worked(answered),
+            (Phase::Alive | Phase::Dead, _) => {
+                self.phase = Phase::Dead;
+                let text = random.sometimes(80, "said".into());
+                Report::Finished(Box::new(Finished { text, ..Finished::default() }))
+            }
+        }
+    }
 }
 
 /// All processes there ever were.
@@ -45,7 +75,7 @@ fn event((task, attempt): Run, what: Report) -> RunnerEvent {
 
 impl Processes {
     /// The daemon starts an attempt; the claim makes it happen once (I9).
-    pub(crate) fn start(&mut self, run: Run) {
+    pub(crate) fn start(&mut self, run: Run, runner: RunnerKind) {
         let other = self.runs.iter().find(|((task, attempt), process)| {
             *task == run.0 && *attempt != run.1 && process.phase != Phase::Dead
         });
@@ -55,7 +85,8 @@ impl Processes {
             return;
         }
         self.again.remove(&run);
-        self.runs.insert(run, Process { phase: Phase::Launching, told: false });
+        let inside = runner == RunnerKind::Llm;
+        self.runs.insert(run, Process { phase: Phase::Launching, told: false, inside });
     }
 
     /// The daemon ends an attempt.
@@ -80,6 +111,11 @@ impl Processes {
 
     fn advance(&mut self, run: Run, random: &Random) {
         let Some(process) = self.runs.get_mut(&run) else { return };
+        if process.inside {
+            let what = process.advance_inside(random);
+            self.reports.push(event(run, what));
+            return;
+        }
         let what = match (process.phase, random.below(10)) {
             (Phase::Launching, 0) => {
                 process.phase = Phase::Dead;
@@ -144,6 +180,7 @@ impl Processes {
         self.reports.clear();
         self.delivered.clear();
         self.again.clear();
+        self.runs.retain(|_, process| !process.inside);
         let launching: Vec<Run> = self
             .runs
             .iter()

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use ccagent_core::ask::{Asked, What};
 use ccagent_core::effect::Effect;
@@ -265,10 +266,12 @@ impl World {
         let place = self.random.below(self.callers.len());
         let mut caller = self.callers[place].clone();
         caller.vault = gives_env(&request).then_some(self.steps as u64);
+        // The edge works out what a lead is.
+        caller.brief = matches!(request, Request::SessionPrompt(_)).then(Arc::default);
         let answer = self.apply_call(&caller, &request);
         if let Err(error) = &answer
             && let Some(id) = error.data.get("archived").and_then(|id| id.as_str())
-            && matches!(request, Request::TaskResume(_) | Request::AgentSpawn(_))
+            && matches!(request, Request::TaskResume(_) | Request::AgentSpawn(_) | Request::SessionPrompt(_))
         {
             let id = id.to_owned();
             self.thaw(&id);
@@ -329,6 +332,7 @@ impl World {
         let known = &mut self.known;
         match response {
             Response::AgentSpawn(result) => keep(&mut known.tasks, result.task_id),
+            Response::SessionPrompt(result) => keep(&mut known.tasks, result.task_id),
             Response::SessionOpen(result) => {
                 keep(&mut known.sessions, result.session_id.clone());
                 self.callers[place].session = Some(result.session_id);
@@ -370,7 +374,7 @@ impl World {
     fn carry_out(&mut self) {
         while let Some(effect) = self.todo.pop_front() {
             match effect {
-                Effect::Start(start) => self.processes.start((start.task, start.attempt)),
+                Effect::Start(start) => self.processes.start((start.task, start.attempt), start.runner),
                 Effect::Stop { task, attempt, .. } => self.processes.stop((task, attempt)),
                 Effect::Event(_)
                 | Effect::Log { .. }
@@ -493,6 +497,7 @@ fn gives_env(request: &Request) -> bool {
         Request::AgentSpawn(params) => params.env.is_some(),
         Request::TaskResume(params) => params.env.is_some(),
         Request::SessionOpen(params) => params.env.is_some(),
+        Request::SessionPrompt(params) => params.env.is_some(),
         _ => false,
     }
 }

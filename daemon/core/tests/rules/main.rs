@@ -10,6 +10,8 @@ mod desk;
 mod idempotency;
 mod inside;
 #[cfg(test)]
+mod lead;
+#[cfg(test)]
 mod mailbox;
 #[cfg(test)]
 mod message;

@@ -291,7 +291,7 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     let script = "- call: Echo\n  with: {text: a}\n- say: 'saw {{result}}'\n";
     let mut agent = lab.agent(script).await;
     agent.take_incoming(Results::default()).await.unwrap();
-    let answer = agent.ask().await.unwrap();
+    let answer = agent.ask(&mut String::new()).await.unwrap();
     agent.keep(&answer, &mut Counts::default()).await.unwrap();
     drop(agent);
     let ended = lab.run(script).await;
@@ -319,6 +319,52 @@ async fn a_halted_agent_asks_no_more() {
     let ended = lab.run("- say: never\n").await;
     assert_eq!((ended.finish, ended.turns), (Finish::Halted, 0));
     assert!(lock(&lab.host.acknowledged).is_empty());
+}
+
+/// A model that begins to say something, and then nothing more.
+#[derive(Debug)]
+struct Breathless(CancellationToken);
+
+impl Provider for Breathless {
+    fn answer<'a>(
+        &'a self,
+        _: Request<'a>,
+        sink: crate::provider::Sink<'a>,
+    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+        sink(Delta::Text("of a try that broke off"));
+        sink(Delta::Began);
+        sink(Delta::Text("I found "));
+        sink(Delta::Text("this so far"));
+        self.0.cancel();
+        std::future::pending().boxed()
+    }
+}
+
+/// RS-12, B29: what a halted run had said so far stands in its conversation and is its text, whichever way it was halted.
+#[tokio::test]
+async fn a_halted_agent_keeps_what_it_said_so_far() {
+    for halt in [|halt: &Halt| halt.graceful.clone(), |halt: &Halt| halt.force.clone()] {
+        let lab = Lab::new();
+        lab.say("m1", "Do it.");
+        let mut agent = lab.agent("- say: never\n").await;
+        agent.provider = Arc::new(Breathless(halt(&lab.halt)));
+        let ended = agent.run().await;
+        assert_eq!((ended.finish, ended.text.as_deref()), (Finish::Halted, Some("I found this so far")));
+        let last = lab.messages().await.pop().unwrap();
+        assert_eq!((last.role, last.text().as_deref()), (Role::Assistant, Some("I found this so far")));
+    }
+}
+
+/// RS-12, AB-03: a call that a forced halt cut off is answered in the conversation, so that it stays whole.
+#[tokio::test]
+async fn a_forced_halt_answers_the_call_that_was_under_way() {
+    let calls =
+        Message::assistant(vec![Block::ToolUse { id: "c1".into(), name: "Echo".into(), input: Value::Null }]);
+    let open = unanswered(&[Message::user("do it"), calls]);
+    assert!(
+        matches!(&open[..], [Block::ToolResult { tool_use_id, is_error: true, .. }] if tool_use_id == "c1")
+    );
+    assert!(unanswered(&[Message::user("do it")]).is_empty());
 }
 
 /// PM-09: what is denied does not run, and the model reads why.

@@ -7,7 +7,7 @@ use super::client::{Client, call, error, result};
 use super::world::{World, spawn};
 
 /// What only operators may call.
-const OPERATORS: [&str; 26] = [
+const OPERATORS: [&str; 31] = [
     "daemon.config",
     "daemon.export",
     "daemon.reload",
@@ -24,9 +24,14 @@ const OPERATORS: [&str; 26] = [
     "provider.list",
     "session.close",
     "session.get",
+    "session.interrupt",
     "session.list",
+    "session.messages",
     "session.open",
     "session.pause",
+    "session.prompt",
+    "session.setMode",
+    "session.setModel",
     "session.unpause",
     "task.prune",
     "task.stopAll",
