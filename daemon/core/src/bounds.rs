@@ -18,6 +18,7 @@ use ccagent_proto::session::{
 };
 use ccagent_proto::task::{TaskListParams, TaskResumeParams};
 use ccagent_proto::team::{TeamCreateParams, TeamJoinParams};
+use ccagent_proto::trust::TrustAddParams;
 use ccagent_proto::{Empty, Error, Kind, SessionId};
 
 use crate::ask::{Asked, What};
@@ -46,6 +47,8 @@ pub const SHOWN_MOST: usize = 64 << 10;
 const LABELS_MOST: usize = 64;
 /// Tasks at most that one waits for.
 const AFTER_MOST: usize = 1024;
+/// Hashes that one call trusts at most.
+const HASHES_MOST: usize = 1000;
 /// Bytes that a message may have at most, whatever the config says: its text stands in one row.
 pub const MESSAGE_MOST: u64 = 8 << 20;
 /// Bytes of a stored row at most; a test makes the largest of every kind.
@@ -244,6 +247,18 @@ pub fn permission_rules(params: &PermissionRulesParams) -> Result<(), Error> {
 /// `invalidParams` with the place.
 pub fn place(cwd: Option<&str>, path: Option<&str>) -> Result<(), Error> {
     texts(&[("cwd", cwd, PATH_MOST), ("path", path, PATH_MOST)])
+}
+
+/// Refuses trust in what can't be a hash, or in more than a call may name.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn trust(params: &TrustAddParams) -> Result<(), Error> {
+    place(params.cwd.as_deref(), None)?;
+    if params.hashes.len() > HASHES_MOST {
+        return Err(too_much("hashes", HASHES_MOST, "hashes"));
+    }
+    params.hashes.iter().try_for_each(|hash| texts(&[("hashes", Some(hash.as_str()), TEXT_MOST)]))
 }
 
 /// Refuses a session that brings more than can be kept.

@@ -127,8 +127,8 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let main = caller.asks_main(params);
     let named = params.subagent_type.as_deref().or(caller.within.agent.as_deref().filter(|_| main));
     let entry = match named {
-        // A fork that can't be is refused as such, also where there is no type of that name.
-        Some(FORK) => None,
+        // A fork that can't be is refused as such, also where there is no type of that name; a coordinator has workers alone.
+        Some(FORK) if !caller.within.coordinator => None,
         Some(named) => Some(find(&catalog, named)?),
         None if main && caller.within.has_lead_of_its_own() => Some(lead::entry(&caller.within)),
         None => Some(find(&catalog, caller.within.default_type(profile))?),
@@ -253,7 +253,6 @@ fn asked<'a>(
         in_fork: fork_depth > 0,
         fork_depth,
         max_fork_depth: known.max_fork_depth,
-        ..Asked::default()
     }
 }
 

@@ -10,6 +10,7 @@ use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
 use ccagent_core::record::Record;
+use ccagent_core::session::lead::Setting;
 use ccagent_core::table::Stored;
 use ccagent_core::task::{Brief, Launch, Own, Prompt};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
@@ -89,16 +90,22 @@ async fn open(start: &Start) -> Result<(Output, Writer), String> {
     opened.map_err(|error| format!("its output file can't be used: {error}"))
 }
 
-async fn work(
-    inner: &Arc<Inner>,
-    handle: &Handle,
-    start: &Start,
-    run: u64,
-    halt: Halt,
-    output: &Output,
-) -> Result<Finished, String> {
+/// What a run begins with.
+struct Setup {
+    launch: Launch,
+    /// The work of its first run. It may be long, and is in the conversation before anything else is done.
+    first: Option<String>,
+    brief: Arc<Brief>,
+    setting: Setting,
+    /// Values that only the vault keeps.
+    given: BTreeMap<String, String>,
+    env: BTreeMap<String, String>,
+    known: Arc<Known>,
+    route: Route,
+}
+
+async fn setup(inner: &Inner, handle: &Handle, start: &Start) -> Result<Setup, String> {
     let mut launch = launch(inner, start).await?;
-    // It may be long, and is in the conversation from here on.
     let first = launch.prompt.take();
     let brief = launch.brief.clone().ok_or("what it is was not stored")?;
     let task = start.task;
@@ -107,15 +114,23 @@ async fn work(
     let given = inner.vault.get(&start.vaults);
     let env = brief::environment(environment(inner, start, &launch, given.clone()));
     let known = inner.known();
-    let table = &known.table;
-    let secrets = table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
-    let mask = Arc::new(Mask::new(secrets));
-    let route = table.route(Some(&setting.model), None, &env).map_err(said)?;
-    let mut provider = provider(inner, &route, &env, &launch.cwd).await?;
-    if let Some(fork) = &brief.fork {
-        provider = inner.siblings.hold(&fork.hash, provider);
-    }
-    let programs = table.without_keys(env.clone());
+    let route = known.table.route(Some(&setting.model), None, &env).map_err(said)?;
+    Ok(Setup { launch, first, brief, setting, given, env, known, route })
+}
+
+async fn work(
+    inner: &Arc<Inner>,
+    handle: &Handle,
+    start: &Start,
+    run: u64,
+    halt: Halt,
+    output: &Output,
+) -> Result<Finished, String> {
+    let Setup { launch, first, brief, setting, given, env, known, route } =
+        setup(inner, handle, start).await?;
+    let secrets = known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
+    let provider = provider(inner, &route, &env, (&brief, &launch.cwd)).await?;
+    let programs = known.table.without_keys(env.clone());
     let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
     let desk = Arc::new(Desk {
         task: start.task,
@@ -135,7 +150,7 @@ async fn work(
         means: Means {
             vault: inner.vault.clone(),
             base: Arc::new(launch.base.clone()),
-            for_programs: table.without_keys(given.clone()),
+            for_programs: known.table.without_keys(given.clone()),
             given,
             history: Path::new(&start.directory).join(HISTORY),
             brief: brief.clone(),
@@ -163,7 +178,7 @@ async fn work(
         memory: brief.memory.as_ref().map(PathBuf::from),
         stop: CancellationToken::new(),
         most: RESULT_MOST,
-        mask,
+        mask: Arc::new(Mask::new(secrets)),
         files,
         shim: inner.settings.shim.clone(),
         left: Left::default(),
@@ -193,16 +208,20 @@ async fn work(
     Ok(finished(&brief, ended))
 }
 
-/// Who answers. May read a file, so it blocks elsewhere.
+/// Who answers; a fork waits for its siblings there. May read a file, so it blocks elsewhere.
 async fn provider(
     inner: &Arc<Inner>,
     route: &Route,
     env: &BTreeMap<String, String>,
-    cwd: &str,
+    (brief, cwd): (&Brief, &str),
 ) -> Result<Arc<dyn Provider>, String> {
-    let (inner, route, env, cwd) = (inner.clone(), route.clone(), env.clone(), PathBuf::from(cwd));
-    let open = move || inner.providers.open(&route, &inner.known().table, &env, &cwd).map_err(said);
-    tokio::task::spawn_blocking(open).await.map_err(said)?
+    let (shared, route, env, cwd) = (inner.clone(), route.clone(), env.clone(), PathBuf::from(cwd));
+    let open = move || shared.providers.open(&route, &shared.known().table, &env, &cwd).map_err(said);
+    let provider = tokio::task::spawn_blocking(open).await.map_err(said)??;
+    Ok(match &brief.fork {
+        Some(fork) => inner.siblings.hold(&fork.hash, provider),
+        None => provider,
+    })
 }
 
 async fn judge(mode: &str, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
@@ -305,16 +324,16 @@ async fn take_up(
     mut asides: Vec<String>,
 ) -> Result<Found, String> {
     for (id, text) in work {
+        let fork = brief.fork.as_ref().filter(|_| fork::is_new(&found));
         if !found.seen.insert(id.clone()) {
             continue;
         }
-        let mut message = match brief.fork.as_ref().filter(|_| fork::is_new(&found)) {
-            Some(fork) => fork::first(fork, &found.messages, &text),
-            None => {
-                let mut content = unanswered(&found.messages);
-                content.push(Block::Text { text });
-                Message { role: Role::User, content }
-            }
+        let mut message = if let Some(fork) = fork {
+            fork::first(fork, &found.messages, &text)
+        } else {
+            let mut content = unanswered(&found.messages);
+            content.push(Block::Text { text });
+            Message { role: Role::User, content }
         };
         message.content.extend(asides.drain(..).map(|text| Block::Text { text }));
         found.transcript.message(&message, vec![id]).await.map_err(said)?;

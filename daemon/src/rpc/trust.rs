@@ -20,9 +20,6 @@ use crate::driver::Clock;
 use crate::llm::brief::Caller;
 use crate::llm::{Known, outside};
 
-/// Hashes of one call at most.
-const HASHES_MOST: usize = 1000;
-
 /// Lists what there is.
 pub(crate) async fn list(
     context: Arc<Context>,
@@ -40,12 +37,8 @@ pub(crate) async fn add(
     origin: Origin,
     params: TrustAddParams,
 ) -> Result<TrustListResult, Error> {
-    bounds::place(params.cwd.as_deref(), None)?;
+    bounds::trust(&params)?;
     let place = Place::of(&context, &origin, params.cwd.as_deref());
-    if params.hashes.len() > HASHES_MOST {
-        let why = format!("{} hashes are more than {HASHES_MOST}", params.hashes.len());
-        return Err(Error::new(Kind::InvalidParams, why).with("path", "hashes"));
-    }
     let now = Clock::start().now();
     Context::blocking(move || {
         let found = place.all();
