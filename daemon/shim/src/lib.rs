@@ -2,9 +2,10 @@
 //!
 //! The binary of this crate supervises one process; this library holds what both sides must agree on: the lines they
 //! exchange ([`wire`]), the files an attempt leaves behind ([`files`]), how a file of ours is opened where an agent writes
-//! too ([`owned`]), the index beside an output file ([`index`], [`timeline`]) and how a process tree is found and signalled safely
-//! ([`tree`]). Supervision itself is deliberately not here: the daemon can only reach it through these six.
+//! too ([`owned`]), how an argv is confined ([`confined`]), the index beside an output file ([`index`], [`timeline`]) and how a process tree is found and signalled safely
+//! ([`tree`]). Supervision itself is deliberately not here: the daemon can only reach it through these seven.
 
+pub mod confined;
 pub mod files;
 pub mod index;
 pub mod owned;

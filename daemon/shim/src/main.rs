@@ -6,11 +6,13 @@
 //! ```
 //!
 //! It outlives the daemon on purpose, so it must not need it: whatever the daemon could have missed is in the
-//! attempt's directory. `ccagent-shim tether` is the opposite, for what must not outlive it. Policy is deliberately not here: it neither restarts, nor times out, nor judges an exit code.
+//! attempt's directory. `ccagent-shim tether` is the opposite, for what must not outlive it, and
+//! `ccagent-shim confine` becomes a program that may write in few places. Policy is deliberately not here: it neither restarts, nor times out, nor judges an exit code.
 
 mod attempt;
 mod cgroup;
 mod child;
+mod confine;
 mod control;
 mod family;
 mod launch;
@@ -32,6 +34,10 @@ use nix::sys::signal::SigSet;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 fn main() -> ExitCode {
+    // Before anything of ours is changed: the program is to be started as if nothing had come between.
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == "confine") {
+        return confine::run(std::env::args_os().skip(2));
+    }
     raw::close_inherited_descriptors();
     raw::default_dispositions();
     if std::env::args_os().nth(1).is_some_and(|mode| mode == "tether") {

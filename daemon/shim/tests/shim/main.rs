@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod confine;
 mod control;
 mod harness;
 mod output;
