@@ -191,6 +191,11 @@ impl Config {
         self.count("fork.max_depth")
     }
 
+    /// Whether agents inside the daemon are held to their directories.
+    pub fn confines(&self) -> bool {
+        self.values.get("sandbox.writes").and_then(|value| value.value.as_bool()).unwrap_or(false)
+    }
+
     /// The feature flags.
     pub fn flags(&self) -> BTreeMap<String, bool> {
         let flags = self.values.iter().filter_map(|(key, value)| {

@@ -251,6 +251,7 @@ fn known(config: &Config, trust: Arc<Trust>) -> Known {
     Known {
         table: Table::new(config.providers.clone()),
         max_fork_depth: config.max_fork_depth(),
+        confines: config.confines(),
         flags: serde_json::from_value(flags.collect::<serde_json::Map<_, _>>().into()).unwrap_or_default(),
         trust,
     }

@@ -7,6 +7,7 @@
 //! This file is the only wiring: it opens the store, restores the core, and joins driver, runner and RPC edge.
 
 pub mod config;
+mod confined;
 pub mod driver;
 pub mod facts;
 pub mod hub;

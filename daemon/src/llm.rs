@@ -77,6 +77,8 @@ pub struct Known {
     pub trust: Arc<Trust>,
     /// How many forks there may be below each other (C9).
     pub max_fork_depth: u32,
+    /// Whether they write only below the directory that they work in.
+    pub confines: bool,
 }
 
 /// The agents inside the daemon.

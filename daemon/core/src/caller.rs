@@ -30,6 +30,8 @@ pub struct Caller {
     pub conn: u64,
     /// Its identity.
     pub who: Who,
+    /// The task of whose tree its process is, whoever it showed itself to be since.
+    pub born: Option<TaskId>,
     /// The session that it opened or named last.
     pub session: Option<SessionId>,
     /// The working directory of its process.
@@ -50,6 +52,7 @@ impl Caller {
         Self {
             conn,
             who: Who::Operator,
+            born: None,
             session: None,
             cwd: None,
             base: Arc::default(),

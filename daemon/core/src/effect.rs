@@ -59,6 +59,8 @@ pub struct Start {
     pub parent: Option<TaskId>,
     /// The run's limits.
     pub budget: Budget,
+    /// The only directories below which it writes; none is anywhere.
+    pub writable: Vec<Box<str>>,
     /// Where the edge keeps environment values; later ones win.
     pub vaults: Vec<u64>,
 }

@@ -200,6 +200,7 @@ impl Core {
         self.holds(caller)?;
         let row = self.task(text)?;
         self.may_steer(caller, row)?;
+        self.refuse_wider(caller, row)?;
         Ok(row)
     }
 

@@ -15,6 +15,7 @@
 
 pub mod archive;
 pub mod brief;
+mod confine;
 pub mod hold;
 pub mod index;
 pub mod list;

@@ -13,6 +13,7 @@ mod lab;
 mod memory;
 mod notebook_edit;
 mod path;
+mod place;
 mod read;
 mod send_message;
 pub mod skill;
@@ -178,6 +179,8 @@ pub struct Context {
     pub env: BTreeMap<String, String>,
     /// A directory of the task's own for what tools leave.
     pub temp: PathBuf,
+    /// The only directories below which files are written, the last one for what is temporary; none is anywhere.
+    pub writable: Vec<PathBuf>,
     /// The directory of its memory, where it has one.
     pub memory: Option<PathBuf>,
     /// Ends what runs.

@@ -89,6 +89,7 @@ impl Key {
             "flags.",
             "ask.",
             "fork.",
+            "sandbox.",
         ];
         rules.iter().any(|prefix| self.name.starts_with(prefix))
     }
@@ -183,6 +184,12 @@ pub const KEYS: &[Key] = &[
         "how long an ask waits for an answer before it counts as denied",
     ),
     key("fork.max_depth", "1", Shape::Count, "how many forks may be below each other"),
+    key(
+        "sandbox.writes",
+        "false",
+        Shape::Switch,
+        "agents inside the daemon, and what they start, write only below their directory",
+    ),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
     key("flags.FORK_SUBAGENT", "true", Shape::Switch, "a spawn without a type is a fork where it can be one"),
     key("flags.BUILTIN_EXPLORE_PLAN_AGENTS", "true", Shape::Switch, "the agents Explore and Plan exist"),

@@ -158,6 +158,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         system: prompt.parts(),
         tools: pool.tools.clone(),
         memory: memory.map(|dir| dir.display().to_string()),
+        writable: known.confines.then(|| standing(&cwd)).into_iter().collect(),
         reminder: params.critical_reminder.clone(),
         initial: entry.definition.initial_prompt.clone().filter(|_| caller.within.leads),
         effort: entry.definition.effort.and_then(|effort| word(&effort)),
@@ -434,6 +435,11 @@ fn text(
         ..Extras::default()
     };
     Prompt::of(base, &extras)
+}
+
+/// Where a directory really is, so that a link that is put in its way later does not lead elsewhere.
+fn standing(cwd: &Path) -> String {
+    cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()).display().to_string()
 }
 
 /// How a value is spelt where it is stored.

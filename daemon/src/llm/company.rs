@@ -14,6 +14,7 @@ use super::Inner;
 use super::desk::Desk;
 use super::outside::{self, AtRun};
 use super::run::{HISTORY, said, temp};
+use crate::confined;
 
 /// What a run has of others.
 #[derive(Debug)]
@@ -38,15 +39,16 @@ impl Company {
         let trusted = inner.known().trust.current();
         let read = tokio::task::spawn_blocking(move || outside::at_run(&read, &files, &trusted)).await;
         let AtRun { hooks, servers, root, notes } = read.map_err(said)?;
-        let shim = inner.settings.shim.clone();
+        let (shim, temp) = (inner.settings.shim.clone(), temp(start)?);
+        let writable = confined::places(&start.writable, &temp);
         let watch = if hooks.hooks.is_empty() {
             None
         } else {
-            let (env, cwd) = (programs.clone(), cwd.clone());
-            let means = hook::Means { shim: shim.clone(), env, cwd, root, temp: temp(start)? };
+            let (shim, env, cwd, writable) = (shim.clone(), programs.clone(), cwd.clone(), writable.clone());
+            let means = hook::Means { shim, env, cwd, root, temp, writable };
             Some(Watch::new(hooks, who(start, brief), means))
         };
-        Ok(Self { watch, servers, means: mcp::Means { shim, env: programs.clone(), cwd }, notes })
+        Ok(Self { watch, servers, means: mcp::Means { shim, env: programs.clone(), cwd, writable }, notes })
     }
 
     /// Connects to the servers, unless the run is stopped meanwhile, and tells the hooks that it begins. Gives what is said

@@ -143,6 +143,7 @@ pub(super) fn of(
         }),
         own: parent.own.clone(),
         initial: None,
+        writable: parent.writable.clone(),
     };
     let layers = parent.system.iter().map(|text| Layer { name: "parent", text: text.clone() });
     let prompt = Prompt { layers: layers.collect(), same: 0 };

@@ -34,6 +34,7 @@ use super::judge::Judge;
 use super::lead::Model;
 use super::output::{Output, Writer, Written};
 use super::{Inner, Known, failed, fork};
+use crate::confined;
 use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
@@ -100,6 +101,11 @@ struct Setup {
     /// Values that only the vault keeps.
     given: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
+    /// Of it what programs get.
+    programs: BTreeMap<String, String>,
+    temp: PathBuf,
+    /// Where alone it may write; none is anywhere.
+    writable: Vec<PathBuf>,
     known: Arc<Known>,
     route: Route,
 }
@@ -115,7 +121,11 @@ async fn setup(inner: &Inner, handle: &Handle, start: &Start) -> Result<Setup, S
     let env = brief::environment(environment(inner, start, &launch, given.clone()));
     let known = inner.known();
     let route = known.table.route(Some(&setting.model), None, &env).map_err(said)?;
-    Ok(Setup { launch, first, brief, setting, given, env, known, route })
+    let temp = temp(start)?;
+    let writable = confined::places(&start.writable, &temp);
+    let mut programs = known.table.without_keys(env.clone());
+    confined::tell(&mut programs, &writable);
+    Ok(Setup { launch, first, brief, setting, given, env, programs, temp, writable, known, route })
 }
 
 async fn work(
@@ -130,7 +140,6 @@ async fn work(
         setup(inner, handle, start).await?;
     let secrets = known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
     let provider = provider(inner, &route, &env, (&brief, &launch.cwd)).await?;
-    let programs = known.table.without_keys(env.clone());
     let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
     let desk = Arc::new(Desk {
         task: start.task,
@@ -174,7 +183,8 @@ async fn work(
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
         env: programs,
-        temp: temp(start)?,
+        temp,
+        writable,
         memory: brief.memory.as_ref().map(PathBuf::from),
         stop: CancellationToken::new(),
         most: RESULT_MOST,
@@ -257,10 +267,8 @@ pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) 
 
 /// A directory for what its tools leave, which goes with the task.
 pub(super) fn temp(start: &Start) -> Result<PathBuf, String> {
-    let directory = Path::new(&start.directory).join("tmp");
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-    made.map_err(|error| format!("the directory {} could not be made: {error}", directory.display()))?;
-    Ok(directory)
+    confined::temp(&start.directory)
+        .map_err(|error| format!("the directory for temporary files could not be made: {error}"))
 }
 
 /// Says that it begins, and waits until that is stored: from here on a crash interrupts it.

@@ -130,6 +130,10 @@ impl Connection {
         Caller {
             conn: self.id,
             who: identity.now.clone(),
+            born: match identity.born {
+                Who::Agent(task) => Some(task),
+                Who::Operator | Who::Member { .. } => None,
+            },
             session: identity.session.clone(),
             cwd: None,
             base: Arc::default(),

@@ -40,7 +40,7 @@ pub(crate) async fn list(
         Ok((servers, problems))
     });
     let (found, problems) = read.await?;
-    let means = mcp::Means { shim: context.runner.shim(), env, cwd };
+    let means = mcp::Means { shim: context.runner.shim(), env, cwd, writable: Vec::new() };
     let (test, means) = (params.test == Some(true), &means);
     let servers = join_all(found.into_values().map(|(server, standing)| async move {
         let health = if test && standing.may_run() { Some(tried(&server, means).await) } else { None };

@@ -11,6 +11,7 @@ use ccagent_core::record::Record;
 use ccagent_core::table::Stored;
 use ccagent_core::task::Launch;
 use ccagent_proto::task::Stdin;
+use ccagent_shim::confined::argv as shim_argv;
 use ccagent_shim::wire::{StartErrorKind, StartReply, StartSpec, StdinKind};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,6 +20,7 @@ use tokio::process::{Child, Command};
 use super::lasting::Lasting;
 use super::silence::{self, Silence};
 use super::{Inner, Orders, environment, files};
+use crate::confined;
 
 /// An answer of a shim is a line; more is not one.
 const REPLY_MOST: u64 = 64 << 10;
@@ -98,7 +100,8 @@ pub(super) async fn launch(
     let unmade = |what: String| move |source| LaunchError::Unmade { what, source };
     let mute = |what: &'static str| move |source| LaunchError::Mute { what, source };
     make(&dir, inner.asked(start))?;
-    let spec = spec(inner, start, launch, dir);
+    let mut spec = spec(inner, start, launch, dir);
+    confine(&mut spec, &inner.settings.shim, start)?;
     let mut text = serde_json::to_vec(&spec).map_err(|error| LaunchError::Record(error.to_string()))?;
     text.push(b'\n');
 
@@ -172,6 +175,21 @@ async fn record(inner: &Inner, start: &Start) -> Result<Launch, LaunchError> {
         Ok(_) => Err(LaunchError::Record("it is of another kind".to_owned())),
         Err(error) => Err(LaunchError::Record(error.to_string())),
     }
+}
+
+/// Holds the program to where it may write, if it is held to anything.
+fn confine(spec: &mut StartSpec, shim: &Path, start: &Start) -> Result<(), LaunchError> {
+    if start.writable.is_empty() {
+        return Ok(());
+    }
+    let temp = confined::temp(&start.directory).map_err(|source| LaunchError::Unmade {
+        what: format!("the directory for temporary files in {} could not be made", start.directory),
+        source,
+    })?;
+    let places = confined::places(&start.writable, &temp);
+    confined::tell(&mut spec.env, &places);
+    spec.argv = shim_argv(shim, &places, std::mem::take(&mut spec.argv));
+    Ok(())
 }
 
 fn spec(inner: &Inner, start: &Start, launch: Launch, dir: PathBuf) -> StartSpec {

@@ -62,6 +62,9 @@ pub struct Brief {
     /// What a lead is told before its first prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<String>,
+    /// The only directories below which it writes, where its spawner is not held to some; none is anywhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
     /// How much the model thinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,

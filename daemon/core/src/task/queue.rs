@@ -73,6 +73,7 @@ impl Core {
             team: row.team.clone(),
             parent: row.parent,
             budget: row.spec.budget,
+            writable: row.spec.writable.clone(),
             vaults: vaults.into_iter().flatten().copied().collect(),
         })));
     }

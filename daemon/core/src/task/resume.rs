@@ -102,6 +102,7 @@ impl Core {
         };
         let row = self.tasks.get(&id).ok_or_else(|| none(&params.task_id))?;
         self.may_steer(caller, row)?;
+        self.refuse_wider(caller, row)?;
         if !row.is_done() && !self.sleeps(row) {
             return Err(Error::new(Kind::StillRunning, format!("task {id} still runs"))
                 .with("taskId", id.to_string()));

@@ -38,6 +38,7 @@ struct Plan {
     doomed: Option<TaskId>,
     route: &'static str,
     reasons: Vec<String>,
+    writable: Vec<Box<str>>,
 }
 
 impl Core {
@@ -161,6 +162,7 @@ impl Core {
             doomed,
             route,
             reasons,
+            writable: self.writable_of(caller),
         })
     }
 
@@ -309,6 +311,7 @@ impl Core {
             after: plan.after,
             persist: params.persist != Some(false),
             budget,
+            writable: plan.writable,
             receives: match runner_of(&launch.argv) {
                 RunnerKind::Llm => Receives::Turn,
                 _ => params.receives.unwrap_or(Receives::Poll),

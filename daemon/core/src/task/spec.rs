@@ -49,6 +49,9 @@ pub struct Spec {
     pub persist: bool,
     /// The run's limits.
     pub budget: Budget,
+    /// The only directories below which it writes, and all that it spawns; none is anywhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<Box<str>>,
     /// How it takes messages.
     pub receives: Receives,
 }

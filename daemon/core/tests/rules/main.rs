@@ -5,6 +5,7 @@ mod ask;
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
+mod confine;
 mod desk;
 #[cfg(test)]
 mod idempotency;

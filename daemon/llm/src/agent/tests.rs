@@ -156,6 +156,7 @@ impl Lab {
                 cwd: Mutex::new(self.dir.path().to_owned()),
                 env: std::collections::BTreeMap::new(),
                 temp: self.dir.path().to_owned(),
+                writable: Vec::new(),
                 memory: None,
                 stop: CancellationToken::new(),
                 most: 1000,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ccagent_shim::confined;
 use ccagent_shim::wire::{LeaderEnd, Stderr, TetherSpec};
 use rustix::fs::Mode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,6 +32,8 @@ pub struct Means {
     pub root: PathBuf,
     /// A directory of the task's own.
     pub temp: PathBuf,
+    /// The only directories below which they may write; none is anywhere.
+    pub writable: Vec<PathBuf>,
 }
 
 /// How a hook ended, and what it said.
@@ -78,8 +81,9 @@ fn spec(hook: &Hook, means: &Means, err: &Path) -> TetherSpec {
     };
     let mut env = means.env.clone();
     env.insert("CLAUDE_PROJECT_DIR".to_owned(), means.root.display().to_string());
+    let argv = ["sh".to_owned(), "-c".to_owned()].into_iter().chain(words).collect();
     TetherSpec {
-        argv: ["sh".to_owned(), "-c".to_owned()].into_iter().chain(words).collect(),
+        argv: confined::argv(&means.shim, &means.writable, argv),
         env,
         cwd: means.cwd.clone(),
         stderr: Stderr::Null,

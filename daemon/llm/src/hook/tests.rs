@@ -30,7 +30,14 @@ fn watching(dir: &Path, value: &Value) -> Watch {
     };
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
     let shim = programs::shim();
-    let means = Means { shim, env, cwd: dir.to_owned(), root: dir.to_owned(), temp: dir.to_owned() };
+    let means = Means {
+        shim,
+        env,
+        cwd: dir.to_owned(),
+        root: dir.to_owned(),
+        temp: dir.to_owned(),
+        writable: Vec::new(),
+    };
     Watch::new(hooks, who, means)
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccagent_shim::confined;
 use ccagent_shim::wire::{Stderr, TetherSpec};
 use futures_util::future::join_all;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
@@ -40,6 +41,8 @@ pub struct Means {
     pub env: BTreeMap<String, String>,
     /// Where programs begin.
     pub cwd: PathBuf,
+    /// The only directories below which programs may write; none is anywhere.
+    pub writable: Vec<PathBuf>,
 }
 
 /// The servers of one run. Dropping it ends them; [`end`](Self::end) lets them end by themselves first.
@@ -132,8 +135,9 @@ async fn program(
         env.insert(name.clone(), expand(value, &means.env)?);
     }
     let argv = std::iter::once(command).chain(args.iter().map(String::as_str));
+    let argv = argv.map(|word| expand(word, &means.env)).collect::<Result<_, _>>()?;
     let spec = TetherSpec {
-        argv: argv.map(|word| expand(word, &means.env)).collect::<Result<_, _>>()?,
+        argv: confined::argv(&means.shim, &means.writable, argv),
         env,
         cwd: means.cwd.clone(),
         stderr: Stderr::Null,

@@ -20,7 +20,8 @@ use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ccagent_shim::wire::{LeaderEnd, StartErrorKind, Stderr, TetherSpec};
+use ccagent_shim::confined;
+use ccagent_shim::wire::{LeaderEnd, Stderr, TetherSpec};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -39,6 +40,8 @@ use script::Script;
 /// How long a command may take unless the call says otherwise, and at most.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const TIMEOUT_MOST: Duration = Duration::from_mins(10);
+/// Where a shell is looked for that was told of no place.
+const PATH: &str = "/bin:/usr/bin";
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 /// Room for what is said behind the output.
@@ -162,22 +165,24 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
 
 /// Starts the shell that there is.
 async fn start(context: &Context, script: &Script, cwd: &Path) -> Result<(Tether, Receiver), Outcome> {
-    let mut spec = TetherSpec {
-        argv: ["bash", "-c", script.text()].map(str::to_owned).to_vec(),
+    let argv = [shell(context), "-c", script.text()].map(str::to_owned).to_vec();
+    let spec = TetherSpec {
+        argv: confined::argv(&context.shim, &context.writable, argv),
         env: context.env.clone(),
         cwd: cwd.to_owned(),
         stderr: Stderr::Stdout,
         grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
         open_files: None,
     };
-    let started = match tethered(&context.shim, &spec).await {
-        Err(TetherError::Start { kind: StartErrorKind::NotFound, .. }) => {
-            "sh".clone_into(&mut spec.argv[0]);
-            tethered(&context.shim, &spec).await
-        }
-        started => started,
-    };
+    let started = tethered(&context.shim, &spec).await;
     started.map_err(|error| Outcome::error(format!("The command can't be run: {error}")))
+}
+
+/// bash, where it can be found.
+fn shell(context: &Context) -> &'static str {
+    let path = context.env.get("PATH").map_or(PATH, String::as_str);
+    let found = std::env::split_paths(path).any(|dir| dir.join("bash").is_file());
+    if found { "bash" } else { "sh" }
 }
 
 async fn tethered(shim: &Path, spec: &TetherSpec) -> Result<(Tether, Receiver), TetherError> {

@@ -2,14 +2,16 @@
 //!
 //! The new content is written beside the file and renamed onto it, so that nobody ever sees half of it. Links are
 //! followed first, and the mode is kept. What a rename loses is lost: other hard links go on with the old content, and
-//! extended attributes are gone.
+//! extended attributes are gone. From then on the way goes name by name and through no link (`place`), so that a
+//! directory which is swapped for one meanwhile leads nowhere else.
 
-use std::fs::{self, Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::files::{Files, MOST, Stamp, load};
+use super::place::Place;
 use super::{Outcome, path};
 
 /// A file that may be changed.
@@ -17,16 +19,18 @@ use super::{Outcome, path};
 pub(super) struct Target {
     /// Where it really is.
     pub(super) path: PathBuf,
+    place: Place,
     old: Option<(Metadata, Stamp, Vec<u8>)>,
 }
 
 impl Target {
-    /// Finds a file, and refuses one that the agent has not seen as it is.
-    pub(super) fn find(files: &Files, given: &Path) -> Result<Self, Outcome> {
+    /// Finds a file, and refuses one that the agent may not write or has not seen as it is.
+    pub(super) fn find(files: &Files, writable: &[PathBuf], given: &Path) -> Result<Self, Outcome> {
         let failed = |error: io::Error| path::unreadable(given, &error);
         let path = path::real(given).map_err(failed)?;
+        let place = Place::find(writable, &path)?;
         if matches!(path.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound) {
-            return Ok(Self { path, old: None });
+            return Ok(Self { path, place, old: None });
         }
         let file = path::open(&path)?;
         // A rename would get around it.
@@ -35,7 +39,7 @@ impl Target {
         let (stamp, bytes) = load(&file).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         files.check(&path, stamp).map_err(|why| Outcome::error(format!("{} {why}", given.display())))?;
-        Ok(Self { path, old: Some((metadata, stamp, bytes)) })
+        Ok(Self { path, place, old: Some((metadata, stamp, bytes)) })
     }
 
     /// Whether there is such a file already.
@@ -76,20 +80,16 @@ impl Target {
     }
 
     fn put(&self, bytes: &[u8]) -> io::Result<()> {
-        let dir = self.path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(dir)?;
-        let mut fresh = tempfile::Builder::new()
-            .prefix(".ccagent-")
-            // A new one less what the umask takes; what an old one holds is shown to nobody meanwhile.
-            .permissions(Permissions::from_mode(if self.exists() { 0o600 } else { 0o666 }))
-            .tempfile_in(dir)?;
-        fresh.write_all(bytes)?;
-        if let Some((old, ..)) = &self.old {
-            // First this: it may take bits of the mode away. Who may not do it becomes the owner.
-            fchown(fresh.as_file(), Some(old.uid()), Some(old.gid())).ok();
-            fresh.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
-        }
-        fresh.as_file().sync_data()?;
-        fresh.persist(&self.path).map(drop).map_err(|error| error.error)
+        // A new one less what the umask takes; what an old one holds is shown to nobody meanwhile.
+        let mode = if self.exists() { 0o600 } else { 0o666 };
+        self.place.put(mode, |fresh: &mut File| {
+            fresh.write_all(bytes)?;
+            if let Some((old, ..)) = &self.old {
+                // First this: it may take bits of the mode away. Who may not do it becomes the owner.
+                fchown(&*fresh, Some(old.uid()), Some(old.gid())).ok();
+                fresh.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+            }
+            fresh.sync_data()
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! `Edit`: one text of a file in place of another, where it is clear which one is meant.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -54,14 +54,15 @@ impl Tool for Edit {
         async move {
             let input: Input = super::read(input)?;
             let (path, files) = (context.path(&input.file_path)?, context.files.clone());
-            blocking(move || edit(&files, &path, &input)).await
+            let writable = context.writable.clone();
+            blocking(move || edit(&files, &writable, &path, &input)).await
         }
         .map(super::settle)
         .boxed()
     }
 }
 
-fn edit(files: &Files, path: &Path, input: &Input) -> Result<Outcome, Outcome> {
+fn edit(files: &Files, writable: &[PathBuf], path: &Path, input: &Input) -> Result<Outcome, Outcome> {
     if input.old_string.is_empty() {
         return Err(Outcome::error(
             "old_string is empty: name the text to replace, or make a file with Write.",
@@ -70,7 +71,7 @@ fn edit(files: &Files, path: &Path, input: &Input) -> Result<Outcome, Outcome> {
     if input.old_string == input.new_string {
         return Err(Outcome::error("old_string and new_string are the same: there is nothing to change."));
     }
-    let target = Target::find(files, path)?;
+    let target = Target::find(files, writable, path)?;
     let text = target.text()?;
     // Read shows such lines without their returns.
     let returns = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();

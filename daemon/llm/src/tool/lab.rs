@@ -45,6 +45,7 @@ pub(super) fn context(dir: &Path) -> Context {
         cwd: Mutex::new(dir.to_owned()),
         env: BTreeMap::new(),
         temp: dir.to_owned(),
+        writable: Vec::new(),
         memory: None,
         stop: CancellationToken::new(),
         most: 10_000,

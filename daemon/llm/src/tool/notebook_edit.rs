@@ -3,7 +3,7 @@
 //! The rest of the file goes through as it is, in the form in which Jupyter itself writes it: names in order, one
 //! blank for each level. What a cell printed belongs to the source that it had, so a changed cell has no output.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -77,15 +77,16 @@ impl Tool for NotebookEdit {
         async move {
             let input: Input = super::read(input)?;
             let (path, files) = (context.path(&input.notebook_path)?, context.files.clone());
-            blocking(move || edit(&files, &path, &input)).await
+            let writable = context.writable.clone();
+            blocking(move || edit(&files, &writable, &path, &input)).await
         }
         .map(super::settle)
         .boxed()
     }
 }
 
-fn edit(files: &Files, path: &Path, input: &Input) -> Result<Outcome, Outcome> {
-    let target = Target::find(files, path)?;
+fn edit(files: &Files, writable: &[PathBuf], path: &Path, input: &Input) -> Result<Outcome, Outcome> {
+    let target = Target::find(files, writable, path)?;
     let wrong = |why: String| Outcome::error(format!("{} is no notebook: {why}", path.display()));
     let mut notebook: Value =
         serde_json::from_str(target.text()?).map_err(|error| wrong(error.to_string()))?;

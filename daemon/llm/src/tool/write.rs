@@ -1,6 +1,6 @@
 //! `Write`: a whole file, new or in place of one that was read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -48,15 +48,16 @@ impl Tool for Write {
         async move {
             let Input { file_path, content } = super::read(input)?;
             let (path, files) = (context.path(&file_path)?, context.files.clone());
-            blocking(move || write(&files, &path, &content)).await
+            let writable = context.writable.clone();
+            blocking(move || write(&files, &writable, &path, &content)).await
         }
         .map(super::settle)
         .boxed()
     }
 }
 
-fn write(files: &Files, path: &Path, content: &str) -> Result<Outcome, Outcome> {
-    let target = Target::find(files, path)?;
+fn write(files: &Files, writable: &[PathBuf], path: &Path, content: &str) -> Result<Outcome, Outcome> {
+    let target = Target::find(files, writable, path)?;
     target.save(files, content.as_bytes())?;
     let done = if target.exists() { "written anew" } else { "made" };
     let text = format!("{} is {done}, with {} bytes.", path.display(), content.len());

@@ -38,6 +38,7 @@ impl Core {
             after: Vec::new(),
             waits: Vec::new(),
             doomed: None,
+            writable: self.writable_of(caller),
             route: "lead",
             reasons: Vec::new(),
         };

@@ -191,3 +191,25 @@ async fn wrong_input_is_an_answer_that_names_it() {
     let outcome = bash(&context, "true").await;
     assert!(outcome.is_error && outcome.text.contains("the shim can't be used"), "{outcome:?}");
 }
+
+/// rpc.md, who is calling: a command of a confined agent writes below its directories alone, with all that it starts.
+#[tokio::test]
+async fn a_confined_command_writes_nothing_outside() {
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut context = context(inside.path());
+    let check = std::process::Command::new(&context.shim).args(["confine", "--check"]).output().unwrap();
+    context.writable = vec![inside.path().to_owned()];
+    if !check.status.success() {
+        let refused = bash(&context, "true").await;
+        assert!(refused.is_error && refused.text.contains("sandbox.writes"), "{refused:?}");
+        return ccagent_tests::skip::skip_anywhere(&String::from_utf8_lossy(&check.stdout));
+    }
+    let out = outside.path().display();
+    let script = format!("echo x > own; (setsid sh -c 'echo x > {out}/new') & wait $!; echo y > {out}/new");
+    let said = bash(&context, &script).await;
+    assert!(said.is_error && said.text.contains("Permission denied"), "{said:?}");
+    assert!(inside.path().join("own").exists());
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    // It goes on where it was, as others do.
+    assert!(bash(&context, "mkdir below; cd below").await.text.contains("is now"));
+}
