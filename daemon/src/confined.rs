@@ -26,9 +26,10 @@ pub(crate) fn places(writable: &[Box<str>], temp: &Path) -> Vec<PathBuf> {
     writable.iter().map(|dir| PathBuf::from(&**dir)).chain([temp]).collect()
 }
 
-/// Tells a confined run's programs where their temporary files go.
-pub(crate) fn tell(env: &mut BTreeMap<String, String>, places: &[PathBuf]) {
+/// The environment of a run's programs, which says to confined ones where their temporary files go.
+pub(crate) fn told(mut env: BTreeMap<String, String>, places: &[PathBuf]) -> BTreeMap<String, String> {
     if let Some(temp) = places.last() {
         env.insert("TMPDIR".to_owned(), temp.display().to_string());
     }
+    env
 }

@@ -7,6 +7,7 @@ mod all {
     mod ask;
     mod attach;
     mod cli;
+    mod confine;
     mod definition;
     mod event;
     mod explain;

@@ -1,6 +1,7 @@
 //! `doctor`: whether everything that ccagent needs is as it should be, with advice where it isn't.
 
 mod machine;
+mod writes;
 
 use std::path::Path;
 
@@ -67,6 +68,7 @@ pub(super) async fn run(app: &App) -> anyhow::Result<Exit> {
     checks.extend(machine::directories(&place));
     let pid = status.as_ref().map(|status| status.pid);
     checks.extend(machine::surroundings(&place, pid));
+    checks.push(writes::check(&place).await);
     if let Some(status) = status {
         checks.extend(trust(&place).await);
         checks.extend(

@@ -14,7 +14,6 @@ use super::Inner;
 use super::desk::Desk;
 use super::outside::{self, AtRun};
 use super::run::{HISTORY, said, temp};
-use crate::confined;
 
 /// What a run has of others.
 #[derive(Debug)]
@@ -39,8 +38,7 @@ impl Company {
         let trusted = inner.known().trust.current();
         let read = tokio::task::spawn_blocking(move || outside::at_run(&read, &files, &trusted)).await;
         let AtRun { hooks, servers, root, notes } = read.map_err(said)?;
-        let (shim, temp) = (inner.settings.shim.clone(), temp(start)?);
-        let writable = confined::places(&start.writable, &temp);
+        let (shim, (temp, writable)) = (inner.settings.shim.clone(), temp(start)?);
         let watch = if hooks.hooks.is_empty() {
             None
         } else {

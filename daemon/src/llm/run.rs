@@ -121,10 +121,8 @@ async fn setup(inner: &Inner, handle: &Handle, start: &Start) -> Result<Setup, S
     let env = brief::environment(environment(inner, start, &launch, given.clone()));
     let known = inner.known();
     let route = known.table.route(Some(&setting.model), None, &env).map_err(said)?;
-    let temp = temp(start)?;
-    let writable = confined::places(&start.writable, &temp);
-    let mut programs = known.table.without_keys(env.clone());
-    confined::tell(&mut programs, &writable);
+    let (temp, writable) = temp(start)?;
+    let programs = confined::told(known.table.without_keys(env.clone()), &writable);
     Ok(Setup { launch, first, brief, setting, given, env, programs, temp, writable, known, route })
 }
 
@@ -136,8 +134,8 @@ async fn work(
     halt: Halt,
     output: &Output,
 ) -> Result<Finished, String> {
-    let Setup { launch, first, brief, setting, given, env, known, route } =
-        setup(inner, handle, start).await?;
+    let setup = setup(inner, handle, start).await?;
+    let Setup { launch, first, brief, setting, given, env, programs, temp, writable, known, route } = setup;
     let secrets = known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
     let provider = provider(inner, &route, &env, (&brief, &launch.cwd)).await?;
     let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
@@ -265,10 +263,12 @@ pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) 
         .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
 }
 
-/// A directory for what its tools leave, which goes with the task.
-pub(super) fn temp(start: &Start) -> Result<PathBuf, String> {
-    confined::temp(&start.directory)
-        .map_err(|error| format!("the directory for temporary files could not be made: {error}"))
+/// A directory for what its tools leave, which goes with the task, and where it may write at all.
+pub(super) fn temp(start: &Start) -> Result<(PathBuf, Vec<PathBuf>), String> {
+    let temp = confined::temp(&start.directory)
+        .map_err(|error| format!("the directory for temporary files could not be made: {error}"))?;
+    let writable = confined::places(&start.writable, &temp);
+    Ok((temp, writable))
 }
 
 /// Says that it begins, and waits until that is stored: from here on a crash interrupts it.

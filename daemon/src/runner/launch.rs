@@ -187,7 +187,7 @@ fn confine(spec: &mut StartSpec, shim: &Path, start: &Start) -> Result<(), Launc
         source,
     })?;
     let places = confined::places(&start.writable, &temp);
-    confined::tell(&mut spec.env, &places);
+    spec.env = confined::told(std::mem::take(&mut spec.env), &places);
     spec.argv = shim_argv(shim, &places, std::mem::take(&mut spec.argv));
     Ok(())
 }
