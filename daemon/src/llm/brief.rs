@@ -388,8 +388,10 @@ fn memory(definition: &Definition, place: &Place<'_>) -> Option<PathBuf> {
     let mut listed = definition.allowed_tools.iter().chain(definition.tools.iter().flatten());
     let lists = listed.any(|name| alias::same(name, MEMORY));
     let scope = definition.memory.or(lists.then_some(MemoryScope::User))?;
-    let roots = Roots { user: place.user?, project: place.repository().unwrap_or(place.cwd) };
-    Some(prompt::memory::dir(scope, &definition.name, roots))
+    // From where they really are: a confined agent may not put a link in the way behind that.
+    let (home, project) = (place.user?.parent()?, place.repository().unwrap_or(place.cwd));
+    let (user, project) = (Path::new(&standing(home)).join(".claude"), PathBuf::from(standing(project)));
+    Some(prompt::memory::dir(scope, &definition.name, Roots { user: &user, project: &project }))
 }
 
 /// What its prompt begins with: whom a person talks to has its session's texts, any other agent its definition's.

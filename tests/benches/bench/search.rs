@@ -106,6 +106,7 @@ fn context(tree: &Path) -> Context {
         cwd: Mutex::new(tree.to_owned()),
         env: BTreeMap::new(),
         temp: tree.to_owned(),
+        writable: Vec::new(),
         memory: None,
         stop: CancellationToken::new(),
         most: 1 << 20,

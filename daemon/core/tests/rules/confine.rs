@@ -37,7 +37,7 @@ fn spawned(desk: &mut Desk, caller: &Caller, params: AgentSpawnParams) -> (TaskI
 /// Where the last run of a task that was started may write.
 fn places(desk: &Desk, task: TaskId) -> Vec<String> {
     let start = desk.start_effects().filter(|start| start.task == task).last();
-    start.map(|start| start.writable.iter().map(|dir| dir.to_string()).collect()).unwrap_or_default()
+    start.map(|start| start.writable.iter().map(ToString::to_string).collect()).unwrap_or_default()
 }
 
 /// rpc.md, who is calling: what a confined agent spawns is confined as it is, program or agent, whatever is asked for.

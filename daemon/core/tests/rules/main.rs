@@ -6,6 +6,7 @@ mod ask;
 mod bounds;
 #[cfg(test)]
 mod confine;
+#[cfg(test)]
 mod desk;
 #[cfg(test)]
 mod idempotency;

@@ -90,7 +90,8 @@ impl Tool for Memory {
             let input = super::read(input)?;
             let none = || Outcome::error("You have no memory: your definition gives you none.");
             let dir = context.memory.clone().ok_or_else(none)?;
-            blocking(move || act(&Store::open(&dir)?, &input)).await
+            let writable = context.writable.clone();
+            blocking(move || act(&Store::open(&writable, &dir)?, &input)).await
         }
         .map(super::settle)
         .boxed()

@@ -16,6 +16,7 @@ use super::Outcome;
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const READABLE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const FRESH: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -60,7 +61,7 @@ impl Place {
     /// # Errors
     /// What is in the way, or what filling it gave.
     pub(super) fn put(&self, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-        let dir = self.directory()?;
+        let dir = descend(self.root.try_clone()?, &self.above)?;
         let fresh = format!(".ccagent-{:016x}", fastrand::u64(..));
         let mut file: File = openat(&dir, &fresh, FRESH, Mode::from_raw_mode(mode))?.into();
         let put = fill(&mut file).and_then(|()| Ok(renameat(&dir, &fresh, &dir, &self.name)?));
@@ -68,17 +69,26 @@ impl Place {
             unlinkat(&dir, &fresh, AtFlags::empty()).ok();
         })
     }
+}
 
-    fn directory(&self) -> io::Result<OwnedFd> {
-        let mut dir = self.root.try_clone()?;
-        for name in &self.above {
-            dir = match openat(&dir, name, DIRECTORY, Mode::empty()) {
-                Err(Errno::NOENT) => made(&dir, name)?,
-                opened => opened?,
-            };
-        }
-        Ok(dir)
+/// A directory that the agent could put links in the way of, made where it is missing; `None` is one elsewhere.
+pub(super) fn directory(writable: &[PathBuf], path: &Path) -> Option<io::Result<OwnedFd>> {
+    let (root, below) = writable.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)))?;
+    let below = names(below)?;
+    let root = open(root, DIRECTORY - OFlags::NOFOLLOW, Mode::empty());
+    let found = root.map_err(io::Error::from).and_then(|root| descend(root, &below));
+    Some(found.and_then(|dir| Ok(openat(&dir, ".", READABLE, Mode::empty())?)))
+}
+
+/// Goes down by these names, and makes the directories that are missing.
+fn descend(mut dir: OwnedFd, names: &[OsString]) -> io::Result<OwnedFd> {
+    for name in names {
+        dir = match openat(&dir, name, DIRECTORY, Mode::empty()) {
+            Err(Errno::NOENT) => made(&dir, name)?,
+            opened => opened?,
+        };
     }
+    Ok(dir)
 }
 
 /// A directory that was not there a moment ago.

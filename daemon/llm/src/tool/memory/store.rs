@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, mkdirat, openat2, renameat,
@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::tool::Outcome;
+use crate::tool::{Outcome, place};
 
 /// Bytes of a file at most.
 const FILE_MOST: u64 = 1 << 20;
@@ -95,9 +95,13 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens it, and makes it where it is missing. What leads to it a person chose, and may be links.
-    pub(super) fn open(dir: &Path) -> Result<Self, Outcome> {
+    /// Opens it, and makes it where it is missing. What leads to it a person chose, and may be links; but for what lies
+    /// where a confined agent writes, which could put them there.
+    pub(super) fn open(writable: &[PathBuf], dir: &Path) -> Result<Self, Outcome> {
         let failed = |error: io::Error| Outcome::error(format!("Your memory can't be opened: {error}"));
+        if let Some(opened) = place::directory(writable, dir) {
+            return Ok(Self { root: opened.map_err(failed)? });
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let root =

@@ -117,3 +117,22 @@ async fn a_bad_call_says_what_would_be_right() {
     let without = lab::context(lab.dir.path());
     assert!(call(&Memory, &without, json!({"command": "view"})).await.is_error);
 }
+
+/// rpc.md, who is calling: a confined agent can't have its memory lead out of where it writes.
+#[tokio::test]
+async fn a_memory_that_became_a_link_is_not_followed_out() {
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut context = lab::context(inside.path());
+    context.memory = Some(inside.path().join("a/memory"));
+    context.writable = vec![inside.path().to_owned()];
+    let create = json!({"command": "create", "path": "note", "file_text": "x"});
+    let noted = call(&Memory, &context, create.clone()).await;
+    assert!(!noted.is_error && inside.path().join("a/memory/note").exists(), "{noted:?}");
+    for link in ["a/memory", "a"] {
+        std::fs::rename(inside.path().join(link), inside.path().join(format!("was-{}", link.len()))).unwrap();
+        std::os::unix::fs::symlink(outside.path(), inside.path().join(link)).unwrap();
+        let refused = call(&Memory, &context, create.clone()).await;
+        assert!(refused.is_error && refused.text.contains("can't be opened"), "{refused:?}");
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+}
