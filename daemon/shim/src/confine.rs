@@ -12,7 +12,6 @@ use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
@@ -47,7 +46,7 @@ enum Refusal {
     Usage,
     #[cfg(target_os = "linux")]
     #[error("{} can't be made a place to write in: {source}", path.display())]
-    Place { path: PathBuf, source: landlock::PathFdError },
+    Place { path: OsString, source: landlock::PathFdError },
     #[error("the kernel can't confine writes ({0}): {HELP}. Or switch the config's sandbox.writes off")]
     Kernel(String),
     #[error("{}: {source}", program.display())]
@@ -114,12 +113,12 @@ fn restrict(dirs: &[OsString]) -> Result<(), Refusal> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let mut ruleset = ruleset.handle_access(all).and_then(Ruleset::create).map_err(kernel)?;
     for dir in dirs {
-        let place = PathFd::new(dir).map_err(|source| Refusal::Place { path: dir.into(), source })?;
+        let place = PathFd::new(dir).map_err(|source| Refusal::Place { path: dir.clone(), source })?;
         ruleset = ruleset.add_rule(PathBeneath::new(place, all)).map_err(kernel)?;
     }
     let contents = all & AccessFs::from_file(ABI::V3);
     // One that is not there is not missed.
-    for place in DEVICES.iter().filter_map(|device| PathFd::new(Path::new(device)).ok()) {
+    for place in DEVICES.iter().filter_map(|device| PathFd::new(device).ok()) {
         ruleset = ruleset.add_rule(PathBeneath::new(place, contents)).map_err(kernel)?;
     }
     ruleset.restrict_self().map(drop).map_err(kernel)
