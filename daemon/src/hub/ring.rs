@@ -8,7 +8,7 @@
 //! Whole packs leave at the front, so up to one pack more than asked for is kept.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ccagent_core::cx::About;
@@ -59,34 +59,41 @@ impl Entry {
     }
 }
 
-/// What the events of a pack are about, each once: a task's events come in crowds, and so do siblings' ones.
+/// What the events of a pack are about, each once: a task's events come in crowds. But for its task, what an event is
+/// about is the same for most of them, and takes up five times as much.
 #[derive(Debug, Default)]
 struct Subjects {
-    abouts: Vec<About>,
-    lines: BTreeSet<Arc<[TaskId]>>,
+    /// Tasks, and the place of the rest.
+    tasks: Vec<(Option<TaskId>, u8)>,
+    /// Without a task.
+    rests: Vec<About>,
 }
 
 impl Subjects {
     /// The place of one.
-    fn place(&mut self, about: &About) -> usize {
-        if let Some(place) = self.abouts.iter().rposition(|known| known == about) {
-            return place;
-        }
-        let mut about = about.clone();
-        match self.lines.get(&about.above) {
-            Some(line) => about.above = line.clone(),
-            None => drop(self.lines.insert(about.above.clone())),
-        }
-        self.abouts.push(about);
-        self.abouts.len() - 1
+    fn place(&mut self, about: &About) -> Result<u8, std::io::Error> {
+        let rest = About { task: None, ..about.clone() };
+        let subject = (about.task, place_of(&mut self.rests, rest)?);
+        place_of(&mut self.tasks, subject)
     }
+}
+
+/// The place of a value in a list, where it stands at the end from now on if it did not stand there.
+fn place_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> Result<u8, std::io::Error> {
+    let place = list.iter().rposition(|known| *known == value).unwrap_or_else(|| {
+        list.push(value);
+        list.len() - 1
+    });
+    u8::try_from(place).map_err(std::io::Error::other)
 }
 
 /// Some events in a row, compressed but for what is looked for in them: only what was found is unpacked.
 #[derive(Debug)]
 struct Pack {
     first: u64,
-    abouts: Box<[About]>,
+    /// What they are about, as in [`Subjects`].
+    tasks: Box<[(Option<TaskId>, u8)]>,
+    rests: Box<[About]>,
     /// Of each event its topic, and the place of what it is about.
     heads: Box<[(Topic, u8)]>,
     bodies: Box<[u8]>,
@@ -98,30 +105,34 @@ impl Pack {
         let bodies: Vec<&Body> = entries.iter().map(|entry| &entry.body).collect();
         let text = serde_json::to_vec(&bodies)?;
         let mut subjects = Subjects::default();
-        let heads = entries.iter().map(|entry| {
-            let place = u8::try_from(subjects.place(&entry.about)).map_err(std::io::Error::other)?;
-            Ok((entry.topic, place))
-        });
+        let heads = entries.iter().map(|entry| Ok((entry.topic, subjects.place(&entry.about)?)));
         Ok(Self {
             first: entries.first().map_or(0, |entry| entry.seq),
             heads: heads.collect::<Result<_, std::io::Error>>()?,
-            abouts: subjects.abouts.into(),
+            tasks: subjects.tasks.into(),
+            rests: subjects.rests.into(),
             bodies: zstd::bulk::compress(&text, LEVEL)?.into(),
             size: text.len(),
         })
     }
 
+    /// What its events are about, by place.
+    fn abouts(&self) -> Vec<About> {
+        let rest = |place: &u8| self.rests.get(usize::from(*place)).cloned().unwrap_or_default();
+        self.tasks.iter().map(|(task, place)| About { task: *task, ..rest(place) }).collect()
+    }
+
     /// Each event's number, topic and what it is about.
-    fn heads(&self) -> impl Iterator<Item = (u64, Topic, &About)> {
+    fn heads<'a>(&'a self, abouts: &'a [About]) -> impl Iterator<Item = (u64, Topic, &'a About)> {
         let numbered = (self.first..).zip(&self.heads);
-        numbered
-            .filter_map(|(seq, (topic, place))| Some((seq, *topic, self.abouts.get(usize::from(*place))?)))
+        numbered.filter_map(|(seq, (topic, place))| Some((seq, *topic, abouts.get(usize::from(*place))?)))
     }
 
     /// A bit for each event after a number that is looked for.
     fn find(&self, since: u64, looked_for: impl Fn(Topic, &About) -> bool) -> u128 {
+        let abouts = self.abouts();
         let found = self
-            .heads()
+            .heads(&abouts)
             .enumerate()
             .filter(|(_, (seq, topic, about))| *seq > since && looked_for(*topic, about));
         found.fold(0, |mask, (place, _)| mask | 1 << place)
@@ -129,7 +140,8 @@ impl Pack {
 
     fn entries(&self) -> Result<Vec<Entry>, std::io::Error> {
         let bodies: Vec<Body> = serde_json::from_slice(&zstd::bulk::decompress(&self.bodies, self.size)?)?;
-        let heads = self.heads().zip(bodies);
+        let abouts = self.abouts();
+        let heads = self.heads(&abouts).zip(bodies);
         Ok(heads
             .map(|((seq, topic, about), body)| Entry { seq, topic, about: about.clone(), body })
             .collect())
@@ -288,10 +300,11 @@ mod tests {
                 Happened { at: seq, topic: Topic::Task, r#type: "task.progress", about, data: json!({}) };
             ring.push(Arc::new(Entry::new(seq, happened)));
         }
-        let lines: BTreeSet<_> =
-            ring.packs.iter().flat_map(|pack| &pack.abouts).map(|about| about.above.as_ptr()).collect();
-        assert_eq!(ring.packs.iter().map(|pack| pack.abouts.len()).collect::<Vec<_>>(), [5]);
-        assert_eq!(lines.len(), 1);
+        let held: Vec<_> = ring.packs.iter().map(|pack| (pack.tasks.len(), pack.rests.len())).collect();
+        assert_eq!(held, [(5, 1)]);
+        let tasks = ring.after(0, usize::MAX, |_, _| true).map(|entry| entry.about.task.unwrap());
+        let expected = (1..=2 * PACK as u64).map(|seq| TaskId(uuid::Uuid::from_u128(u128::from(seq % 5))));
+        assert!(tasks.eq(expected), "each has its own again");
     }
 
     /// I8: a ring keeps what it is to keep and at most one pack more, small ones exactly.
