@@ -24,10 +24,19 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts one over a new directory.
     pub(crate) async fn start(bench: &Bench, name: &str) -> Result<Self> {
+        Self::with(bench, name, "").await
+    }
+
+    /// Starts one that runs many agents at once.
+    pub(crate) async fn wide(bench: &Bench, name: &str) -> Result<Self> {
+        Self::with(bench, name, "[limits]\nagents_per_session = 2000\nagents = 2000\n").await
+    }
+
+    async fn with(bench: &Bench, name: &str, more: &str) -> Result<Self> {
         let directory = bench.directory(name)?;
         std::fs::write(
             directory.join("config.toml"),
-            "[daemon]\nlog = \"error\"\n[output]\ntask = \"20GiB\"\n[limits]\nagents_per_session = 2000\nagents = 2000\n",
+            format!("[daemon]\nlog = \"error\"\n[output]\ntask = \"20GiB\"\n{more}"),
         )?;
         let socket = directory.join("s");
         let child = spawn(&bench.programs, &directory, &socket).await?;

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Measures the fleet.
 pub(crate) async fn run(bench: &mut Bench) -> Result<()> {
     let fake = Fake::with(&["--latency", LATENCY]);
-    let mut daemon = Daemon::start(bench, "fleet").await?;
+    let mut daemon = Daemon::wide(bench, "fleet").await?;
     let home = bench.directory("fleet-home")?;
     std::fs::write(home.join("a.txt"), "text\n")?;
     let prompt = "[[tool:Read {\"file_path\":\"a.txt\"}]] ".repeat(TURNS);

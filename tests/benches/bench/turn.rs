@@ -114,7 +114,7 @@ async fn stream(bench: &mut Bench) -> Result<()> {
 /// Agents that wait for a permission, each with a long history.
 async fn idle(bench: &mut Bench) -> Result<()> {
     let fake = Fake::start();
-    let mut daemon = Daemon::start(bench, "idle").await?;
+    let mut daemon = Daemon::wide(bench, "idle").await?;
     let home = bench.directory("idle-home")?;
     let mut client = daemon.connect().await?;
     let prompt = format!("{} [[tool:Bash {{\"command\":\"touch x\"}}]]", "history ".repeat(HISTORY / 8));
