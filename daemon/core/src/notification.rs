@@ -224,7 +224,8 @@ impl Core {
             .is_ok_and(|own| self.mail.ids(&own.mailbox).any(|id| !self.live.handed.contains_key(&id)));
         let (mut untold, mut live) = (false, false);
         for child in self.tasks.children(task).filter_map(|child| self.tasks.get(&child)) {
-            untold |= child.parent == Some(task) && child.notified && !child.acked;
+            // What somebody else holds does not come as long as they do.
+            untold |= self.untold(task, child.id).is_some();
             live |= !child.is_done();
         }
         match (mail || untold, live) {

@@ -147,9 +147,7 @@ impl Desk {
         let gone = || Error::new(Kind::TaskNotFound, "the task of this agent is gone");
         let setting = self.setting().await.ok_or_else(gone)?;
         let mode: Mode = serde_json::from_value(setting.mode.as_str().into()).unwrap_or_default();
-        // A fork goes on with what its parent has by now.
-        let (model, permission_mode) = (setting.model.clone(), setting.mode.clone());
-        let own = Arc::new(Brief { model, permission_mode, ..(*self.means.brief).clone() });
+        let own = fork::as_set(&self.means.brief, &setting);
         let history = self.means.history.clone();
         let by = brief::Caller {
             cwd: self.caller.cwd.clone(),

@@ -14,6 +14,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ccagent_core::session::lead::Setting;
 use ccagent_core::task::{Brief, Fork};
 use ccagent_llm::definition::{Entry, FORK};
 use ccagent_llm::model::{Said, Source};
@@ -80,6 +81,12 @@ impl Ancestor {
     fn mode(&self) -> &str {
         mode(&self.brief, &self.brief.permission_mode)
     }
+}
+
+/// An agent with the model and the mode that it has by now: a fork goes on with these.
+pub fn as_set(brief: &Brief, setting: &Setting) -> Arc<Brief> {
+    let (model, permission_mode) = (setting.model.clone(), setting.mode.clone());
+    Arc::new(Brief { model, permission_mode, ..brief.clone() })
 }
 
 /// Whether a spawn could make a fork, as far as its params say.

@@ -29,9 +29,11 @@ impl Desk {
         let permission = match verdict.map(|verdict| hooked(verdict, &ask.hooked)) {
             Ok(Verdict::Allowed) => Ok(Permission::Allowed),
             Ok(Verdict::Denied(why)) => Ok(Permission::Denied(why)),
-            Ok(Verdict::Asks { reason, .. }) => match self.hooks_permit(&ask).await {
-                Some(permission) => Ok(permission),
-                None => self.ask_somebody(&ask, &reason).await,
+            Ok(Verdict::Asks { reason, by_rule }) => match self.hooks_permit(&ask).await {
+                Some(denied @ Permission::Denied(_)) => Ok(denied),
+                // What a rule wants asked a person is asked.
+                Some(Permission::Allowed) if !by_rule => Ok(Permission::Allowed),
+                Some(Permission::Allowed) | None => self.ask_somebody(&ask, &reason).await,
             },
             Err(error) => Err(error),
         };

@@ -99,7 +99,9 @@ async fn ancestor(
     let found = context.handle.ask(move |core, _| core.conversation_of(&asker)).await?;
     let Some((task, directory)) = found else { return Ok(None) };
     let brief = context.handle.launch(task).await?.and_then(|launch| launch.brief);
-    let Some(brief) = brief else { return Ok(None) };
+    let setting = context.handle.ask(move |core, _| core.setting(task)).await?;
+    let (Some(brief), Some(setting)) = (brief, setting) else { return Ok(None) };
+    let brief = fork::as_set(&brief, &setting);
     Ancestor::read(params, task, brief, Path::new(&directory).join(HISTORY)).await
 }
 

@@ -86,6 +86,26 @@ async fn a_hook_grants_nothing_that_the_rules_deny() {
     daemon.end().await;
 }
 
+/// C18, PM-10: what a rule wants asked a person is asked, though a PermissionRequest hook would allow it.
+#[tokio::test]
+async fn a_hook_answers_for_no_rule_that_wants_a_person_asked() {
+    let daemon = Daemon::start();
+    let allow = r#"echo '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'"#;
+    let env = user(&daemon, &hook("PermissionRequest", "", allow));
+    let conn = daemon.connect().await;
+    let script = "- call: Bash\n  with: {command: touch asked}\n- say: '{{result}}'";
+    let id = play(&daemon, &conn, &env, script, json!({})).await;
+    assert_eq!(conn.wait(&id).await["status"], "completed");
+    assert!(daemon.home.join("work/asked").exists(), "no rule speaks of it");
+    let local = daemon.home.join("work/.claude");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("settings.json"), r#"{"permissions": {"ask": ["Bash(touch *)"]}}"#).unwrap();
+    let id = play(&daemon, &conn, &env, script, json!({})).await;
+    let waited = conn.ok("task.wait", json!({"taskIds": [id], "for": "waiting", "timeoutMs": 50_000})).await;
+    assert_eq!(waited["tasks"][0]["waitingOn"]["kind"], "ask", "{waited}");
+    daemon.end().await;
+}
+
 /// C18: hooks hear of a beginning and add to it, and keep a run from ending until they are content; an agent of the
 /// executor has none.
 #[tokio::test]

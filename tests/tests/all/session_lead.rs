@@ -300,6 +300,43 @@ async fn an_interrupted_lead_is_not_woken() {
     world.daemon.end().await;
 }
 
+/// NT-08, B36: a notice that somebody else holds is nothing that a lead waits for: its turn ends.
+#[tokio::test]
+async fn a_notice_that_another_one_holds_keeps_no_turn_open() {
+    let world = World::start().await;
+    world.pipe("go");
+    let mut events = world.conn.events(json!(["task"])).await;
+    let child = r#"CHILD [[tool:Bash {"command":"cat go"}]] [[say:found it]]"#;
+    let spawns = agent(child, json!({ "run_in_background": true, "name": "child" }));
+    world.prompt(&format!("FIRST {spawns} [[say:started]]")).await;
+    world.sleeps(&mut events).await;
+    world.conn.ok("session.interrupt", json!({})).await;
+    world.write("go");
+    assert_eq!(world.conn.wait("child").await["status"], "completed");
+    let held = world.conn.ok("notification.next", json!({})).await;
+    assert_eq!(held["notifications"].as_array().map(Vec::len), Some(1), "{held}");
+    assert_eq!(world.say("SECOND [[say:two]]").await, "two");
+    assert!(!world.told().concat().contains("<task-notification>"));
+    world.daemon.end().await;
+}
+
+/// E68, FK-03, FK-21, PM-07: a fork that a program of a lead asks for is judged by the mode that the lead has by now.
+#[tokio::test]
+async fn a_fork_of_a_programs_has_the_mode_that_its_lead_has_by_now() {
+    let world = World::with(json!({ "permissionMode": "dontAsk" })).await;
+    world.say("FIRST [[say:one]]").await;
+    world.conn.ok("session.setMode", json!({ "value": "bypassPermissions" })).await;
+    let ctl = world.daemon.home.ctl(&[]).get_program().to_str().unwrap().to_owned();
+    let prompt = r#"FORK [[tool:Write {"file_path":"forked.txt","content":"x"}]] [[say:Scope: done]]"#;
+    let params = json!({ "subagentType": "fork", "name": "forked", "prompt": prompt, "env": env(&world.fake, world.daemon.home.path()) });
+    let script = format!("{ctl} rpc agent.spawn '{params}'");
+    std::fs::write(world.daemon.home.join("fork.sh"), script).unwrap();
+    world.say(r#"SECOND [[tool:Bash {"command":"sh fork.sh"}]] [[say:two]]"#).await;
+    let fork = world.conn.wait("forked").await;
+    assert!(world.daemon.home.join("forked.txt").exists(), "{fork}");
+    world.daemon.end().await;
+}
+
 /// PR-01, PR-02, PR-03, PR-04, TP-19, TP-23: what a session is opened with decides the prompt of whom a person talks to in
 /// it, and its lead says just that to its model.
 #[tokio::test]
