@@ -53,14 +53,19 @@ pub struct Address {
     pub receives: Receives,
 }
 
+/// How the names of agents' mailboxes begin.
+const LONE: &str = "task:";
+/// How those of members' begin.
+const MEMBER: &str = "member:";
+
 /// The name of the mailbox of an agent that is in no team.
 pub(crate) fn of_lone(id: TaskId) -> Arc<str> {
-    format!("task:{id}").into()
+    format!("{LONE}{id}").into()
 }
 
 /// The name of a member's mailbox.
 pub(crate) fn of_member(team: &str, name: &str) -> Arc<str> {
-    format!("member:{team}/{name}").into()
+    format!("{MEMBER}{team}/{name}").into()
 }
 
 /// The mailbox of a session.
@@ -308,7 +313,7 @@ impl Core {
     }
 
     /// Puts messages that a connection holds back to their places: its other messages, and those that it does not
-    /// hold any more, stay as they are.
+    /// hold any more, stay as they are. A lead whose they are hears of them as if they had come just now.
     pub(crate) fn mailbox_return(&mut self, cx: &mut Cx<'_>, conn: u64, ids: Vec<MessageId>) {
         let mut boxes: BTreeSet<Arc<str>> = BTreeSet::new();
         for id in ids {
@@ -317,10 +322,21 @@ impl Core {
                 boxes.extend(self.messages.get(&id).map(|row| row.mailbox.clone()));
             }
         }
+        let owners = boxes.iter().filter_map(|mailbox| self.owner_of(mailbox)).collect();
         for mailbox in boxes {
             let about = About { mailbox: Some(mailbox), ..About::default() };
             cx.event(Topic::Mail, "mail.returned", about, json!({}));
         }
+        self.wake_all(cx, owners);
+    }
+
+    /// The task whose mailbox it is.
+    fn owner_of(&self, mailbox: &str) -> Option<TaskId> {
+        if let Some(id) = mailbox.strip_prefix(LONE) {
+            return id.parse().ok();
+        }
+        let (team, name) = mailbox.strip_prefix(MEMBER)?.split_once('/')?;
+        self.member_address(team, name)?.task
     }
 
     /// The mailbox of a session, or that of `main` when it was closed.

@@ -344,19 +344,23 @@ impl Core {
         self.return_notices(cx, conn, ids);
     }
 
-    /// Puts notifications that a connection holds back to their places; its other ones stay as they are.
+    /// Puts notifications that a connection holds back to their places; its other ones stay as they are. A lead that is to
+    /// be told of one hears of it as if the end had come just now.
     pub(crate) fn return_notices(&mut self, cx: &mut Cx<'_>, conn: u64, ids: Vec<NotificationId>) {
-        let mut sessions: BTreeSet<SessionId> = BTreeSet::new();
+        let (mut sessions, mut parents) = (BTreeSet::new(), BTreeSet::new());
         for id in ids {
             if self.live.noted.get(&id) == Some(&conn) {
                 self.live.noted.remove(&id);
-                sessions.extend(self.notifications.get(&id).map(|row| row.session.clone()));
+                let row = self.notifications.get(&id);
+                sessions.extend(row.map(|row| row.session.clone()));
+                parents.extend(row.and_then(|row| self.tasks.get(&row.task)?.parent));
             }
         }
         for session in sessions {
             let about = About { session: Some(session), ..About::default() };
             cx.event(Topic::Notification, "notification.returned", about, json!({}));
         }
+        self.wake_all(cx, parents);
     }
 
     /// Forgets the notices of a task that is removed.

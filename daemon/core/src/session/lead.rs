@@ -13,6 +13,7 @@ use ccagent_proto::session as wire;
 use ccagent_proto::task::TaskResumeParams;
 use ccagent_proto::{Empty, Error, Kind, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -228,6 +229,16 @@ impl Core {
         let wakes = |row: &Task| self.sleeps(row) && self.listens(row) && self.has_news(row);
         if self.tasks.get(&id).is_some_and(wakes) {
             self.next_attempt(cx, id, |row| row.backgrounded = true);
+        }
+    }
+
+    /// The same for whom something was given back, which is nothing new: one whose turn failed is not tried again for it.
+    pub(crate) fn wake_all(&mut self, cx: &mut Cx<'_>, ids: BTreeSet<TaskId>) {
+        let hearing = |id: &TaskId| self.tasks.get(id).is_some_and(|row| self.hears(row));
+        let ids: Vec<TaskId> = ids.into_iter().filter(hearing).collect();
+        if !ids.is_empty() {
+            ids.into_iter().for_each(|id| self.wake(cx, id));
+            self.start_queued(cx);
         }
     }
 

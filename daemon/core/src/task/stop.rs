@@ -107,11 +107,13 @@ impl Core {
         self.tasks.descendants(id).into_iter().filter(alive).collect()
     }
 
-    /// The task that is being stopped, of one and those above it.
+    /// The task that is being stopped, of one and those above it. An interrupt ends who is interrupted and what that waits
+    /// for, each with a stop of its own: what goes on below is not stopping.
     pub(crate) fn stopping(&self, id: Option<TaskId>) -> Option<TaskId> {
         let mut next = id.and_then(|id| self.tasks.get(&id));
         while let Some(row) = next {
-            if row.stop.is_some() {
+            let reaches = |stop: &Stop| stop.cause != Cause::Interrupt || id == Some(row.id);
+            if row.stop.as_ref().is_some_and(reaches) {
                 return Some(row.id);
             }
             next = row.above.and_then(|id| self.tasks.get(&id));

@@ -7,19 +7,22 @@ use ccagent_core::input::{Finished, Report};
 use ccagent_core::task::{Brief, Step};
 use ccagent_core::{Caller, Effect, Input};
 use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::mailbox::MailboxPollParams;
 use ccagent_proto::message::{Content, MessageSendParams};
 use ccagent_proto::method::{
-    AgentSpawn, MessageSend, NotificationNext, SessionClose, SessionGet, SessionInterrupt, SessionOpen,
-    SessionPause, SessionPrompt, SessionSetMode, SessionSetModel, SessionUnpause, TaskGet, TaskRemove,
-    TaskStop,
+    AgentSpawn, MailboxPoll, MessageSend, NotificationNext, SessionClose, SessionGet, SessionInterrupt,
+    SessionOpen, SessionPause, SessionPrompt, SessionSetMode, SessionSetModel, SessionUnpause,
+    TaskForeground, TaskGet, TaskRemove, TaskStop,
 };
 use ccagent_proto::notification::NotificationNextParams;
 use ccagent_proto::session::{
     SessionCloseParams, SessionGetParams, SessionInterruptParams, SessionOpenParams, SessionPauseParams,
     SessionPromptParams, SessionSetParams,
 };
-use ccagent_proto::task::{Task, TaskError, TaskGetParams, TaskRemoveParams, TaskStatus, TaskStopParams};
-use ccagent_proto::{Kind, SessionId, TaskId};
+use ccagent_proto::task::{
+    Task, TaskError, TaskForegroundParams, TaskGetParams, TaskRemoveParams, TaskStatus, TaskStopParams,
+};
+use ccagent_proto::{Kind, MessageId, SessionId, TaskId};
 
 use crate::desk::{Desk, agent, background, person};
 
@@ -194,6 +197,58 @@ fn an_interrupted_lead_is_halted() {
     assert_eq!(lab.noted(), [waited, free]);
     assert_eq!(lab.interrupt(), None);
     assert_eq!(lab.prompt("go on"), 2);
+}
+
+/// B36, D49: what an interrupt leaves running may spawn while the lead still ends; the lead itself and what it waits for
+/// may not.
+#[test]
+fn what_goes_on_behind_an_interrupt_may_spawn() {
+    let mut lab = Lab::new();
+    let waited = lab.child(AgentSpawnParams { run_in_background: None, ..background() });
+    let free = lab.child(background());
+    lab.interrupt();
+    for ending in [lab.lead, waited] {
+        lab.desk.refused::<AgentSpawn>(&agent(ending), background(), Kind::SpawnRefused);
+    }
+    lab.desk.ok::<AgentSpawn>(&agent(free), background());
+}
+
+/// B25, B29, A2: what another reader of a lead's took and gave back wakes the lead as if it had come just then, be it an end
+/// or a message; one whose turn failed is not tried again for that.
+#[test]
+fn what_is_given_back_wakes_a_lead() {
+    let mut lab = Lab::new();
+    let child = lab.child(background());
+    let failed = TaskError { kind: "authentication".into(), cause: None, message: "no key".into() };
+    lab.end(child);
+    lab.desk.report(
+        lab.lead,
+        Report::Finished(Box::new(Finished { error: Some(failed), ..Finished::default() })),
+    );
+    assert_eq!((lab.stands(), lab.noted()), ((TaskStatus::Failed, 1), vec![child]));
+    lab.desk.input(Input::Disconnected(person().conn));
+    assert_eq!(lab.stands(), (TaskStatus::Failed, 1));
+
+    let mut lab = Lab::new();
+    let child = lab.child(background());
+    let wait = TaskForegroundParams { task_id: child.to_string(), ..TaskForegroundParams::default() };
+    lab.desk.ok::<TaskForeground>(&person(), wait);
+    lab.finish();
+    lab.end(child);
+    assert_eq!(lab.stands(), (TaskStatus::Completed, 1), "who waits for the end is being told of it");
+    lab.desk.input(Input::Disconnected(person().conn));
+    assert_eq!(lab.stands(), (TaskStatus::Running, 2));
+
+    let mut lab = Lab::new();
+    lab.send();
+    let other = Caller { conn: 77, ..person() };
+    let own = MailboxPollParams { agent: Some(lab.lead.to_string()), ..MailboxPollParams::default() };
+    let ids: Vec<MessageId> =
+        lab.desk.ok::<MailboxPoll>(&other, own).messages.iter().map(|message| message.id).collect();
+    lab.finish();
+    assert_eq!((lab.stands(), ids.len()), ((TaskStatus::Completed, 1), 1));
+    lab.desk.input(Input::ReturnMail(other.conn, ids));
+    assert_eq!(lab.stands(), (TaskStatus::Running, 2));
 }
 
 /// B36: where its turn is over and what it spawned runs, an interrupt halts it as well.
