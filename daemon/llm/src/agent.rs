@@ -84,6 +84,10 @@ pub struct Agent {
     pub messages: Vec<Message>,
     /// How many of its turns are its parent's, where it is a fork: its own task stands behind them.
     pub begins: usize,
+    /// Where the newest of its prompts stands.
+    pub asked: usize,
+    /// What is said beside whatever is said to it next.
+    pub asides: Vec<String>,
     /// What stands in it already of that which comes again until it is acknowledged.
     pub seen: HashSet<String>,
     /// What bounds it.
@@ -237,6 +241,9 @@ impl Agent {
         let new = came.into_iter().filter(|incoming| !self.seen.contains(&incoming.id));
         let (ids, texts): (Vec<String>, Vec<String>) = new.map(|Incoming { id, text }| (id, text)).unzip();
         content.extend(texts.into_iter().map(|text| Block::Text { text }));
+        if !content.is_empty() || !self.has_said_its_last() {
+            content.extend(self.asides.drain(..).map(|text| Block::Text { text }));
+        }
         if !content.is_empty() {
             self.say(Message { role: Role::User, content }, ids).await?;
         }

@@ -90,13 +90,21 @@ pub struct Who {
 pub struct Watch {
     hooks: Arc<Hooks>,
     who: Who,
-    means: Means,
+    means: Arc<Means>,
 }
 
 impl Watch {
     /// Hooks of a run.
     pub fn new(hooks: Hooks, who: Who, means: Means) -> Self {
-        Self { hooks: Arc::new(hooks), who, means }
+        Self { hooks: Arc::new(hooks), who, means: Arc::new(means) }
+    }
+
+    /// The same of an agent in another permission mode.
+    #[must_use]
+    pub fn in_mode(&self, permission_mode: String) -> Self {
+        let mut watch = self.clone();
+        watch.who.permission_mode = permission_mode;
+        watch
     }
 
     /// Asks before a tool call.

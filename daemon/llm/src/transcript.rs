@@ -92,12 +92,16 @@ enum Entry {
     },
 }
 
+/// How the id of what an agent is prompted with begins: the number of its run follows.
+pub const PROMPT: &str = "prompt:";
+
 /// What the lines of a transcript come to.
 #[derive(Debug, Default)]
 struct Lines {
     header: Option<Header>,
     messages: Vec<Message>,
     begins: usize,
+    asked: usize,
     seen: HashSet<String>,
 }
 
@@ -119,6 +123,8 @@ pub struct Found {
     pub messages: Vec<Message>,
     /// How many of them are its parent's, where it is a fork: its own task stands behind them.
     pub begins: usize,
+    /// Where the newest of its own prompts stands; the first of its own turns, where none does.
+    pub asked: usize,
     /// What stands in it of that which is acknowledged once it does.
     pub seen: HashSet<String>,
 }
@@ -214,9 +220,9 @@ fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
         file.set_len(whole as u64).map_err(&io)?;
         bytes.truncate(whole);
     }
-    let Lines { header, messages, begins, seen } = read(path, &bytes)?;
+    let Lines { header, messages, begins, asked, seen } = read(path, &bytes)?;
     let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
-    Ok(header.map(|header| Found { transcript, header, messages, begins, seen }))
+    Ok(header.map(|header| Found { transcript, header, messages, begins, asked, seen }))
 }
 
 fn read(path: &Path, bytes: &[u8]) -> Result<Lines, TranscriptError> {
@@ -229,15 +235,18 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Lines, TranscriptError> {
             }
             Entry::System(found) => lines.header = Some(found),
             Entry::Message { role, content, ids, .. } => {
+                if ids.iter().any(|id| id.starts_with(PROMPT)) {
+                    lines.asked = lines.messages.len();
+                }
                 lines.messages.push(Message { role, content });
                 lines.seen.extend(ids);
             }
             Entry::Forked { messages, .. } => {
-                lines.begins = messages.len();
+                (lines.begins, lines.asked) = (messages.len(), messages.len());
                 lines.messages = messages;
             }
             Entry::Compacted { messages, .. } => {
-                lines.begins = 0;
+                (lines.begins, lines.asked) = (0, 0);
                 lines.messages = messages;
             }
         }

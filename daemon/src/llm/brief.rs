@@ -235,10 +235,8 @@ fn asked<'a>(
     (definition, caller): (Option<&Definition>, &Caller),
 ) -> Asked<'a> {
     let subagent_type = params.subagent_type.as_deref().map_or(Type::Omitted, Type::Named);
-    // Most clients have no conversation in this daemon that a fork could go on from (SP-38). A program that an agent runs
-    // has its agent's, and says all in its prompt: it gets a fork only where it asks for one.
-    let means_it = subagent_type != Type::Omitted || !matches!(caller.by, By::Program);
-    let ancestor = caller.ancestor.as_ref().filter(|_| means_it);
+    // Most clients have no conversation in this daemon that a fork could go on from (SP-38).
+    let ancestor = caller.ancestor.as_ref();
     let fork_depth = ancestor.map_or(0, fork::Ancestor::depth);
     Asked {
         team_name: params.team_name.is_some(),

@@ -58,7 +58,7 @@ impl Company {
         for note in &notes {
             desk.output.say(&format!("! {note}\n"));
         }
-        let heard = desk.hooks_start().await;
+        let heard = halt.graceful.run_until_cancelled(desk.hooks_start()).await.unwrap_or_default();
         let mut asides: Vec<String> =
             heard.iter().map(|text| hook::quoted(Event::SubagentStart, text)).collect();
         if !notes.is_empty() {

@@ -149,14 +149,16 @@ impl Desk {
         let mode: Mode = serde_json::from_value(setting.mode.as_str().into()).unwrap_or_default();
         let own = fork::as_set(&self.means.brief, &setting);
         let history = self.means.history.clone();
-        let by = brief::Caller {
-            cwd: self.caller.cwd.clone(),
-            env: brief::environment(env),
-            ancestor: Ancestor::read(params, self.task, own, history).await?,
-            within: Within::around(&setting),
-            by: By::Agent { model: setting.model, mode },
+        let (within, known) = (Within::around(&setting), self.means.known.clone());
+        let by = By::Agent { model: setting.model, mode };
+        let ancestor = if fork::may_be(params, &within, &by, known.flags) {
+            Ancestor::read(self.task, own, history).await?
+        } else {
+            None
         };
-        let (params, known) = (params.clone(), self.means.known.clone());
+        let (cwd, env) = (self.caller.cwd.clone(), brief::environment(env));
+        let by = brief::Caller { cwd, env, by, ancestor, within };
+        let params = params.clone();
         let worked = tokio::task::spawn_blocking(move || brief::of(&params, &by, &known)).await;
         Ok(worked.map_err(|_| Error::new(Kind::Internal, "reading a file failed half-way"))??.brief)
     }

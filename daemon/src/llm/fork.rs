@@ -17,6 +17,7 @@ use std::sync::Arc;
 use ccagent_core::session::lead::Setting;
 use ccagent_core::task::{Brief, Fork};
 use ccagent_llm::definition::{Entry, FORK};
+use ccagent_llm::flags::Flags;
 use ccagent_llm::model::{Said, Source};
 use ccagent_llm::permission::Mode;
 use ccagent_llm::pool::{self, Pool, Who};
@@ -24,14 +25,15 @@ use ccagent_llm::prompt::{Layer, Prompt, fork};
 use ccagent_llm::provider::choose::Way;
 use ccagent_llm::provider::{Request, prefix};
 use ccagent_llm::route::Routed;
-use ccagent_llm::transcript::{Found, Snapshot, now_ms};
+use ccagent_llm::transcript::{Found, PROMPT, Snapshot, now_ms};
 use ccagent_llm::{Message, pool::Policy};
 use ccagent_proto::agent::{AgentSpawnParams, ExplainedFork};
 use ccagent_proto::task::Task;
 use ccagent_proto::{Error, Kind, TaskId};
 use sha2::{Digest, Sha256};
 
-use super::brief::{self, Caller, ModeSource, Worked};
+use super::brief::{self, By, Caller, ModeSource, Worked};
+use super::lead::Within;
 use super::{Known, run};
 
 /// The other name of its parent's transcript, in a fork's directory.
@@ -47,19 +49,11 @@ pub struct Ancestor {
 }
 
 impl Ancestor {
-    /// Reads what an agent has said and was told so far; `None` where that is nothing, or where a spawn can't be a fork.
+    /// Reads what an agent has said and was told so far; `None` where that is nothing.
     ///
     /// # Errors
     /// A transcript that can't be read.
-    pub async fn read(
-        params: &AgentSpawnParams,
-        task: TaskId,
-        brief: Arc<Brief>,
-        history: PathBuf,
-    ) -> Result<Option<Self>, Error> {
-        if !may_be(params) {
-            return Ok(None);
-        }
+    pub async fn read(task: TaskId, brief: Arc<Brief>, history: PathBuf) -> Result<Option<Self>, Error> {
         let read = Snapshot::now(&history).await;
         let snapshot = read.map_err(|error| Error::new(Kind::Internal, run::said(error)))?;
         Ok(snapshot.map(|snapshot| Self { task, history, brief, snapshot }))
@@ -89,11 +83,18 @@ pub fn as_set(brief: &Brief, setting: &Setting) -> Arc<Brief> {
     Arc::new(Brief { model, permission_mode, ..brief.clone() })
 }
 
-/// Whether a spawn could make a fork, as far as its params say.
-pub fn may_be(params: &AgentSpawnParams) -> bool {
-    params.command.is_none()
-        && params.resume_agent_id.is_none()
-        && params.subagent_type.as_deref().is_none_or(|name| name == FORK)
+/// Whether a spawn can make a fork: only then its parent's conversation is looked at. A program that an agent runs says all
+/// in its prompt: it gets a fork only where it asks for one.
+pub fn may_be(params: &AgentSpawnParams, within: &Within, by: &By, flags: Flags) -> bool {
+    let inside = params.command.is_none() && params.resume_agent_id.is_none();
+    let elsewhere =
+        params.run_in_background == Some(true) || params.team_name.is_some() && params.name.is_some();
+    let implied = || {
+        let profile = within.profile(params.profile.as_deref());
+        let forks = profile.is_ok_and(|profile| within.forks(profile, flags));
+        forks && !elsewhere && !matches!(by, By::Program)
+    };
+    inside && params.subagent_type.as_deref().map_or_else(implied, |name| name == FORK)
 }
 
 /// By which mode it is decided what an agent may do unasked: for a fork, which has the mode `bubble`, by its parent's. So
@@ -230,7 +231,7 @@ pub(super) fn first(fork: &Fork, history: &[Message], task: &str) -> Message {
 
 /// Whether a fork was told yet what to do.
 pub(super) fn is_new(found: &Found) -> bool {
-    !found.seen.iter().any(|id| id.starts_with(run::PROMPT))
+    !found.seen.iter().any(|id| id.starts_with(PROMPT))
 }
 
 /// Gives a fork, which may wait long for its turn, a name of its own for the transcript that it goes on from: its parent's
@@ -266,7 +267,7 @@ pub(super) async fn inherit(fork: &Fork, directory: &Path, found: &mut Found) ->
     };
     let copied = found.transcript.forked(fork.parent.to_string(), stood.messages.clone()).await;
     copied.map_err(run::said)?;
-    found.begins = stood.messages.len();
+    (found.begins, found.asked) = (stood.messages.len(), stood.messages.len());
     found.messages = stood.messages;
     // Nobody needs the other name any more; where it stays, it goes with the task.
     tokio::fs::remove_file(kept).await.ok();

@@ -14,6 +14,8 @@ use ccagent_llm::tool::{self, Access, Ask};
 use ccagent_llm::{alias, pool};
 use serde_json::Value;
 
+use super::lead::Within;
+
 /// Bytes of the rules at most that an answer makes.
 const RULES_MOST: usize = 16 << 10;
 
@@ -25,8 +27,20 @@ pub(crate) struct Judge {
     mode: Mode,
     files: Files,
     rules: Rules,
-    /// What a spawn without a type is.
-    omitted: &'static str,
+    omitted: Omitted,
+}
+
+/// What a spawn without a type is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Omitted {
+    waited_for: &'static str,
+    background: &'static str,
+}
+
+impl Omitted {
+    const fn always(name: &'static str) -> Self {
+        Self { waited_for: name, background: name }
+    }
 }
 
 /// What becomes of a call.
@@ -70,12 +84,22 @@ impl Judge {
             granted.session.iter().filter_map(|text| files.rule(text, Behavior::Allow, Source::Session).ok());
         rules.rules.extend(of_session);
         let held = if bypass_disabled { mode.without_bypass() } else { mode };
-        Self { asked: mode, mode: held, files, rules, omitted: Profile::default().default_type() }
+        Self {
+            asked: mode,
+            mode: held,
+            files,
+            rules,
+            omitted: Omitted::always(Profile::default().default_type()),
+        }
     }
 
-    /// The same for an agent inside the daemon: where there are forks, a spawn without a type is one.
-    pub(crate) fn of_agent(self, flags: Flags) -> Self {
-        if flags.fork_subagent { Self { omitted: FORK, ..self } } else { self }
+    /// The same for an agent inside the daemon: what a spawn of its without a type is depends on its session, and where
+    /// there are forks it is one.
+    pub(crate) fn of_agent(self, flags: Flags, within: &Within) -> Self {
+        let profile = within.profile(None).unwrap_or_default();
+        let background = within.default_type(profile);
+        let waited_for = if within.forks(profile, flags) { FORK } else { background };
+        Self { omitted: Omitted { waited_for, background }, ..self }
     }
 
     /// Whether it decides in a mode.
@@ -148,10 +172,10 @@ impl Judge {
         if !omitted {
             return Cow::Borrowed(input);
         }
-        let background = input["run_in_background"] == true;
+        let Omitted { waited_for, background } = self.omitted;
         let mut input = input.clone();
         input["subagent_type"] =
-            if background { Profile::default().default_type() } else { self.omitted }.into();
+            if input["run_in_background"] == true { background } else { waited_for }.into();
         Cow::Owned(input)
     }
 }

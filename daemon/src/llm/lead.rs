@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ccagent_core::session::Row;
 use ccagent_core::session::lead::{Setting, Texts};
 use ccagent_llm::definition::{Definition, Entry, Profile, Source, WORKER};
-use ccagent_llm::flags::Coordinator;
+use ccagent_llm::flags::{Coordinator, Flags};
 use ccagent_llm::host::Switched;
 use ccagent_llm::prompt::{self, Base};
 use ccagent_llm::provider::choose::ChooseError;
@@ -56,7 +56,7 @@ impl Within {
     }
 
     /// The session of an agent that runs.
-    pub(super) fn around(setting: &Setting) -> Self {
+    pub(crate) fn around(setting: &Setting) -> Self {
         Self { coordinator: setting.coordinator, profile: setting.profile.clone(), ..Self::default() }
     }
 
@@ -71,6 +71,11 @@ impl Within {
     /// What a spawn without a type gets: a coordinator has workers alone (AD-22).
     pub(super) fn default_type(&self, profile: Profile) -> &'static str {
         if self.coordinator && profile == Profile::Claude { WORKER } else { profile.default_type() }
+    }
+
+    /// Whether its agents can have forks: a coordinator has workers alone, and the other profiles have no agent that is one.
+    pub(super) fn forks(&self, profile: Profile, flags: Flags) -> bool {
+        flags.fork_subagent && profile == Profile::Claude && !self.coordinator
     }
 
     /// Whether whom a person talks to in it is of no catalogue.

@@ -21,7 +21,7 @@ use ccagent_llm::provider::choose::Route;
 use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
 use ccagent_llm::tool::{self, Context, Left, Tool};
-use ccagent_llm::transcript::{self, Found, Header, Transcript};
+use ccagent_llm::transcript::{self, Found, Header, PROMPT, Transcript};
 use ccagent_proto::task::TaskError;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ use super::company::Company;
 use super::desk::{self, Desk};
 use super::errands::Means;
 use super::judge::Judge;
-use super::lead::Model;
+use super::lead::{Model, Within};
 use super::output::{Output, Writer, Written};
 use super::{Inner, Known, failed, fork};
 use crate::confined;
@@ -39,8 +39,6 @@ use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
 pub(crate) const HISTORY: &str = "history.jsonl";
-/// How the id of what a run is given to do begins.
-pub(super) const PROMPT: &str = "prompt:";
 /// Bytes of a tool's result at most.
 const RESULT_MOST: usize = 100_000;
 /// Characters of a final text that the notice and the task carry; all of it is in the output (SP-35).
@@ -136,6 +134,7 @@ async fn work(
 ) -> Result<Finished, String> {
     let setup = setup(inner, handle, start).await?;
     let Setup { launch, first, brief, setting, given, env, programs, temp, writable, known, route } = setup;
+    let within = Within::around(&setting);
     let secrets = known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
     let provider = provider(inner, &route, &env, (&brief, &launch.cwd)).await?;
     let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
@@ -146,7 +145,9 @@ async fn work(
         handle: handle.clone(),
         hub: inner.hub.clone(),
         output: output.clone(),
-        judge: judge(fork::mode(&brief, &setting.mode), &env, &launch.cwd).await?.of_agent(known.flags),
+        judge: judge(fork::mode(&brief, &setting.mode), &env, &launch.cwd)
+            .await?
+            .of_agent(known.flags, &within),
         leads: setting.leads,
         model: Model {
             inner: inner.clone(),
@@ -154,15 +155,7 @@ async fn work(
             cwd: launch.cwd.clone(),
             now: Mutex::new(setting.model),
         },
-        means: Means {
-            vault: inner.vault.clone(),
-            base: Arc::new(launch.base.clone()),
-            for_programs: known.table.without_keys(given.clone()),
-            given,
-            history: Path::new(&start.directory).join(HISTORY),
-            brief: brief.clone(),
-            known: known.clone(),
-        },
+        means: means(inner, start, &launch, (&brief, &known, given)),
         watch: company.watch.clone(),
         told: Mutex::default(),
         waits: AtomicU32::new(0),
@@ -175,9 +168,9 @@ async fn work(
     begin(&desk).await?;
     let files = inner.files_for(brief.fork.as_ref().filter(|_| fork::is_new(&found)));
     inner.has_files(start.task, run, &files);
-    let (mut servers, asides) = company.join(&desk, &halt).await;
+    let (mut servers, mut asides) = company.join(&desk, &halt).await;
     let work = prompts(inner, start, &brief, first.filter(|_| is_new(&brief, &found))).await?;
-    let found = take_up(work, &brief, found, asides).await?;
+    let found = take_up(work, &brief, found, &mut asides).await?;
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
         env: programs,
@@ -202,6 +195,8 @@ async fn work(
         transcript: found.transcript,
         messages: found.messages,
         begins: found.begins,
+        asked: found.asked,
+        asides,
         seen: found.seen,
         limits: limits(&brief),
         reminder: brief.reminder.clone(),
@@ -214,6 +209,24 @@ async fn work(
     let ended = agent.run().await;
     servers.end().await;
     Ok(finished(&brief, ended))
+}
+
+/// What it has to spawn agents of its own with.
+fn means(
+    inner: &Inner,
+    start: &Start,
+    launch: &Launch,
+    (brief, known, given): (&Arc<Brief>, &Arc<Known>, BTreeMap<String, String>),
+) -> Means {
+    Means {
+        vault: inner.vault.clone(),
+        base: Arc::new(launch.base.clone()),
+        for_programs: known.table.without_keys(given.clone()),
+        given,
+        history: Path::new(&start.directory).join(HISTORY),
+        brief: brief.clone(),
+        known: known.clone(),
+    }
 }
 
 /// Who answers; a fork waits for its siblings there. May read a file, so it blocks elsewhere.
@@ -315,7 +328,7 @@ async fn begun(path: &Path, brief: &Brief) -> Result<Found, String> {
         tools: brief.tools.clone(),
     };
     let transcript = Transcript::create(path, header.clone()).await.map_err(said)?;
-    Ok(Found { transcript, header, messages: Vec::new(), begins: 0, seen: HashSet::new() })
+    Ok(Found { transcript, header, messages: Vec::new(), begins: 0, asked: 0, seen: HashSet::new() })
 }
 
 /// Whether nothing stands in a conversation yet that is its agent's own.
@@ -323,13 +336,13 @@ fn is_new(brief: &Brief, found: &Found) -> bool {
     found.messages.is_empty() || brief.fork.is_some() && fork::is_new(found)
 }
 
-/// Says to an agent what it is given to do, unless an earlier run said it, and what is said beside it. What that run left
-/// unanswered goes before it, as a provider wants it.
+/// Says to an agent what it is given to do, unless an earlier run said it, and with it what is said beside it. What that
+/// run left unanswered goes before it, as a provider wants it.
 async fn take_up(
     work: Vec<(String, String)>,
     brief: &Brief,
     mut found: Found,
-    mut asides: Vec<String>,
+    asides: &mut Vec<String>,
 ) -> Result<Found, String> {
     for (id, text) in work {
         let fork = brief.fork.as_ref().filter(|_| fork::is_new(&found));
@@ -345,6 +358,7 @@ async fn take_up(
         };
         message.content.extend(asides.drain(..).map(|text| Block::Text { text }));
         found.transcript.message(&message, vec![id]).await.map_err(said)?;
+        found.asked = found.messages.len();
         found.messages.push(message);
     }
     Ok(found)

@@ -21,14 +21,15 @@ use super::context::Context;
 use super::{definition, task};
 use crate::llm::fork;
 use crate::llm::judge::Judge;
+use crate::llm::lead::Within;
 
 /// Where a call would be, and in whose name.
 struct Place {
     mode: String,
     home: Option<String>,
     cwd: PathBuf,
-    /// What agents inside the daemon are made with, where it is one of them.
-    agent: Option<Flags>,
+    /// What agents inside the daemon are made with, and its session, where it is one of them.
+    agent: Option<(Flags, Within)>,
 }
 
 /// Says what would become of a tool call.
@@ -47,7 +48,7 @@ pub(crate) async fn check(
     let decided = Context::blocking(move || {
         let judge = Judge::load(&mode, home.as_deref(), &cwd);
         let judge = match agent {
-            Some(flags) => judge.of_agent(flags),
+            Some((flags, within)) => judge.of_agent(flags, &within),
             None => judge,
         };
         judge.decide(&tool, &input, &cwd).ok_or_else(|| {
@@ -100,7 +101,10 @@ async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParam
     let home = launch.and_then(|launch| launch.base.get("HOME").cloned()).or(own);
     let own = PathBuf::from(&task.cwd);
     let cwd = params.cwd.as_ref().map_or_else(|| own.clone(), |named| own.join(named));
-    let agent = brief.as_ref().map(|_| context.runner.known().flags);
+    let of = task.id;
+    let setting = context.handle.ask(move |core, _| core.setting(of)).await?;
+    let setting = setting.filter(|_| brief.is_some());
+    let agent = setting.map(|setting| (context.runner.known().flags, Within::around(&setting)));
     let mode = task.permission_mode;
     let mode = brief.map_or_else(|| mode.clone(), |brief| fork::mode(&brief, &mode).to_owned());
     Ok(Place { mode: params.mode.clone().unwrap_or(mode), home, cwd, agent })

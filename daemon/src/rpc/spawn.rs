@@ -82,19 +82,15 @@ pub(super) async fn surroundings(
     let cwd = session.cwd;
     // A place that the call names begins where its caller is, and one that it does not name is the session's.
     let cwd = cwd.filter(|_| params.cwd.is_none()).or_else(|| caller.cwd.clone());
-    let ancestor = ancestor(context, caller, params).await?;
-    Ok(brief::Caller { cwd, ancestor, within, ..brief::Caller::over_socket(caller, env) })
+    let mut by = brief::Caller { cwd, within, ..brief::Caller::over_socket(caller, env) };
+    if fork::may_be(params, &by.within, &by.by, context.runner.known().flags) {
+        by.ancestor = ancestor(context, caller).await?;
+    }
+    Ok(by)
 }
 
 /// The conversation in which a caller stands.
-async fn ancestor(
-    context: &Context,
-    caller: &Caller,
-    params: &AgentSpawnParams,
-) -> Result<Option<Ancestor>, Error> {
-    if !fork::may_be(params) {
-        return Ok(None);
-    }
+async fn ancestor(context: &Context, caller: &Caller) -> Result<Option<Ancestor>, Error> {
     let asker = caller.clone();
     let found = context.handle.ask(move |core, _| core.conversation_of(&asker)).await?;
     let Some((task, directory)) = found else { return Ok(None) };
@@ -102,7 +98,7 @@ async fn ancestor(
     let setting = context.handle.ask(move |core, _| core.setting(task)).await?;
     let (Some(brief), Some(setting)) = (brief, setting) else { return Ok(None) };
     let brief = fork::as_set(&brief, &setting);
-    Ancestor::read(params, task, brief, Path::new(&directory).join(HISTORY)).await
+    Ancestor::read(task, brief, Path::new(&directory).join(HISTORY)).await
 }
 
 /// Runs an ended task again.

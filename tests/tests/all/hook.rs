@@ -164,3 +164,19 @@ async fn a_hook_that_hangs_is_ended_and_one_may_end_the_agent() {
     assert!(commands.contains(&&json!("sleep 1000")), "{listed}");
     daemon.end().await;
 }
+
+/// C18, FB-03, AB-01: an agent whose SubagentStart hook hangs can be stopped at once.
+#[tokio::test]
+async fn a_hook_that_hangs_at_the_beginning_does_not_keep_its_agent() {
+    let daemon = Daemon::start();
+    let fifo = daemon.home.join("begun");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    let hangs = format!("echo begun > {}; sleep 1000", fifo.display());
+    let env = user(&daemon, &hook("SubagentStart", "", &hangs));
+    let conn = daemon.connect().await;
+    let id = play(&daemon, &conn, &env, "- say: never", json!({})).await;
+    assert_eq!(tokio::fs::read_to_string(&fifo).await.unwrap(), "begun\n");
+    conn.ok("task.stop", json!({"taskId": id})).await;
+    assert_eq!(conn.wait(&id).await["status"], "killed");
+    daemon.end().await;
+}

@@ -597,3 +597,50 @@ fn a_person_talks_to_a_lead_on_the_command_line() {
     let refused = run(&mut daemon.home.ctl(&["session", "prompt", "--session", "nobody", "hello"]));
     assert_eq!(refused.code, Some(3), "{}", refused.err);
 }
+
+/// C18, TP-05, PM-04: hooks are told the mode that holds by now, and not the one with which the session was opened.
+#[tokio::test]
+async fn hooks_are_told_the_mode_of_now() {
+    let world = World::start().await;
+    let home = world.daemon.home.path();
+    std::fs::create_dir_all(home.join(".claude")).unwrap();
+    let command = format!("cat >> {}", home.join("heard").display());
+    let hook = json!([{"matcher": "", "hooks": [{"type": "command", "command": command}]}]);
+    let settings = json!({"hooks": {"SubagentStart": hook}}).to_string();
+    std::fs::write(home.join(".claude/settings.json"), settings).unwrap();
+    for mode in ["bypassPermissions", "plan"] {
+        world.conn.ok("session.setMode", json!({"value": mode})).await;
+        world.say("hello").await;
+    }
+    let heard = std::fs::read_to_string(home.join("heard")).unwrap();
+    let heard = heard.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let modes: Vec<Value> = heard.map(|told| told["permission_mode"].clone()).collect();
+    assert_eq!(modes, ["bypassPermissions", "plan"]);
+    world.daemon.end().await;
+}
+
+/// C6, C36, SP-04, PM-10: what a rule says of a type holds for a spawn that names none and gets that type: a coordinator's
+/// is a worker and a lead's of another profile a general agent, where any other lead's is a fork.
+#[tokio::test]
+async fn a_rule_about_a_type_holds_for_who_gets_it_unnamed() {
+    for (more, gets) in [
+        (json!({}), "fork"),
+        (json!({ "coordinator": true }), "worker"),
+        (json!({ "profile": "qlogic" }), "general"),
+    ] {
+        let world = World::with(more.clone()).await;
+        world.say("hello").await;
+        let local = world.daemon.home.join(".claude");
+        std::fs::create_dir_all(&local).unwrap();
+        for name in ["fork", "worker", "general-purpose", "general"] {
+            let rules = json!({ "permissions": { "deny": [format!("Agent({name})")] } });
+            std::fs::write(local.join("settings.json"), rules.to_string()).unwrap();
+            let asked = json!({
+                "taskId": world.lead, "toolName": "Agent", "input": {"description": "d", "prompt": "p"},
+            });
+            let checked = world.conn.ok("permission.check", asked).await;
+            assert_eq!(checked["decision"] == "deny", name == gets, "{more} {name}: {checked}");
+        }
+        world.daemon.end().await;
+    }
+}

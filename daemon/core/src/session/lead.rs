@@ -237,7 +237,9 @@ impl Core {
         let hearing = |id: &TaskId| self.tasks.get(id).is_some_and(|row| self.hears(row));
         let ids: Vec<TaskId> = ids.into_iter().filter(hearing).collect();
         if !ids.is_empty() {
-            ids.into_iter().for_each(|id| self.wake(cx, id));
+            for id in ids {
+                self.wake(cx, id);
+            }
             self.start_queued(cx);
         }
     }

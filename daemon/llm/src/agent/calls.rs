@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use futures_util::future::join_all;
 use serde_json::Value;
+use tokio::sync::RwLock;
 
 use super::{Agent, Counts, Leave, Problem};
 use crate::hook::Word;
@@ -90,8 +92,9 @@ impl Agent {
         let calls: Vec<Call<'_>> = message.calls().collect();
         let due: Vec<Due<'_>> = calls.iter().map(|call| self.due(*call)).collect();
         let mut outcomes: Vec<Outcome> = Vec::with_capacity(calls.len());
+        let turn = RwLock::new(());
         for range in groups(&calls, &due) {
-            let group = range.map(|at| self.call(calls[at], &due[at]));
+            let group = range.map(|at| self.call(calls[at], &due[at], &turn));
             outcomes.extend(join_all(group).await);
             if self.halt.graceful.is_cancelled() {
                 break;
@@ -146,7 +149,8 @@ impl Agent {
         }
     }
 
-    async fn call(&self, call: Call<'_>, due: &Due<'_>) -> Outcome {
+    /// Makes a call. Hooks may have given it an input that changes something: then it is alone all the same.
+    async fn call(&self, call: Call<'_>, due: &Due<'_>, turn: &RwLock<()>) -> Outcome {
         let tool = match due {
             Due::Refuse(why) => return Outcome::error(why.clone()),
             Due::Run(tool) => tool,
@@ -169,6 +173,11 @@ impl Agent {
             Permission::Allowed => {}
             Permission::Denied(why) => return Outcome::error(why),
         }
+        let _turn = if ask.access.is_parallel() {
+            Either::Left(turn.read().await)
+        } else {
+            Either::Right(turn.write().await)
+        };
         let mut outcome = tool.call(&self.context, ask.input.clone()).await;
         outcome.text = self.context.mask.text(outcome.text);
         cut(&mut outcome.text, self.context.most);

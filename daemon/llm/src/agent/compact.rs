@@ -1,7 +1,8 @@
 //! Compaction: a conversation that is too long for its model goes on from its task, a summary of what was done, what is
 //! still open, and its newest turns.
 //!
-//! The task stands in it word by word, however often this happens. The model writes the summary; where it can't, the
+//! The task stands in it word by word, however often this happens: what it was asked for last, and what it was asked for
+//! at first. The model writes the summary; where it can't, the
 //! calls that were made stand for it. Messages that come meanwhile are not touched: they come in at the next boundary.
 
 use serde_json::Value;
@@ -23,6 +24,9 @@ const STORY_MOST: usize = 400_000;
 /// What stands between the task and what was added to it.
 const OPEN: &str = "<earlier-work>";
 const CLOSE: &str = "</earlier-work>";
+/// What stands around the task that came first, where it is not the newest.
+const FIRST: &str = "<first-task>";
+const FIRST_END: &str = "</first-task>";
 const SYSTEM: &str = include_str!("../prompt/compact.md");
 
 impl Agent {
@@ -37,28 +41,33 @@ impl Agent {
 
     /// Puts a summary in the place of all but the task and the newest turns.
     pub(super) async fn compact(&mut self, counts: &mut Counts) -> Result<(), Leave> {
-        let Some(first) = self.messages.get(self.begins) else { return Ok(()) };
-        let said = first.text().unwrap_or_default();
-        let (task, before) = split(&said);
-        // Never within what a fork has of its parent: its own task stands behind that.
-        let tail = tail(&self.messages).max(self.begins + 1);
-        let (inherited, own) = (self.messages.get(..self.begins), self.messages.get(self.begins + 1..tail));
-        let parts = [inherited, own].into_iter().flatten().flatten();
-        let story = story(before, parts);
-        let summary = self.summary(task, &story, counts).await;
+        let (begins, asked) = (self.begins, self.asked);
+        let text = |at: usize| self.messages.get(at).and_then(Message::text).unwrap_or_default();
+        if self.messages.len() <= begins {
+            return Ok(());
+        }
+        let (said, newest) = (text(begins), (asked > begins).then(|| text(asked)));
+        let Work { task, first, before } = Work::of(&said, newest.as_deref());
+        // Never within what a fork has of its parent, nor before its task: that stands at the beginning from now on.
+        let tail = tail(&self.messages).max(asked + 1);
+        let own = |at: &usize| *at != begins && *at != asked;
+        let parts = (0..tail).filter(own).filter_map(|at| self.messages.get(at));
+        let story = story(&before, parts);
+        let summary = self.summary(&task, &story, counts).await;
+        let first = first.map(|first| format!("{FIRST}\n{first}\n{FIRST_END}\n\n")).unwrap_or_default();
         let open = ("Open items", open_items(&self.messages));
         let running = ("Agents that run for you", self.host.roster().await);
         let list = |(name, items): (&str, Vec<String>)| format!("\n\n{name}:\n- {}", items.join("\n- "));
         let lists = [open, running].into_iter().filter(|(_, items)| !items.is_empty()).map(list);
         let text = format!(
-            "{task}\n\n{OPEN}\nThe conversation was too long, so this stands for its beginning.\n\n{summary}{}\n{CLOSE}",
+            "{task}\n\n{OPEN}\nThe conversation was too long, so this stands for its beginning.\n\n{first}{summary}{}\n{CLOSE}",
             lists.collect::<String>()
         );
         let mut messages = vec![Message::user(text)];
         messages.extend(self.messages.drain(tail..));
         self.transcript.compact(messages.clone()).await?;
         self.messages = messages;
-        self.begins = 0;
+        (self.begins, self.asked) = (0, 0);
         self.host.show("… the conversation got too long: it goes on from a summary\n");
         Ok(())
     }
@@ -90,6 +99,37 @@ impl Agent {
             Err(failure) => {
                 tracing::info!(%failure, "a summary could not be made: the calls stand for it");
                 fallback(story)
+            }
+        }
+    }
+}
+
+/// What a conversation is about.
+#[derive(Debug, PartialEq, Eq)]
+struct Work {
+    /// What the agent was asked for last.
+    task: String,
+    /// What it was asked for at first, where that is another thing.
+    first: Option<String>,
+    /// What an earlier compaction wrote down, and was asked in between.
+    before: String,
+}
+
+impl Work {
+    /// From what its conversation begins with, and a later prompt.
+    fn of(said: &str, newest: Option<&str>) -> Self {
+        let (task, before) = split(said);
+        let parted = before.split_once(FIRST).and_then(|(start, rest)| {
+            let (first, rest) = rest.split_once(FIRST_END)?;
+            Some((first.trim().to_owned(), format!("{}\n{}", start.trim(), rest.trim())))
+        });
+        let (first, before) = parted.map_or((None, before.to_owned()), |(first, rest)| (Some(first), rest));
+        match (newest, first) {
+            (None, first) => Self { task: task.to_owned(), first, before },
+            (Some(newest), None) => Self { task: newest.to_owned(), first: Some(task.to_owned()), before },
+            (Some(newest), first @ Some(_)) => {
+                let before = format!("{before}\nThen it was asked: {task}");
+                Self { task: newest.to_owned(), first, before }
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::hook::{Said, Word};
 use crate::host::Permission;
 use crate::provider::offline::Offline;
 use crate::tool::{Access, Ask, Outcome, Tool, read};
-use crate::transcript::{Header, VERSION};
+use crate::transcript::{Header, PROMPT, VERSION};
 
 /// A host that writes down what it is told, and gives what a test put in.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ struct Notes {
     /// Whether hooks object to its end.
     objects: bool,
     objections: Mutex<Vec<u32>>,
+    /// The input that hooks give a call whose text this is.
+    changes: Option<(&'static str, Value)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,6 +67,11 @@ impl Host for Notes {
         let denied = self.denied.contains(&ask.tool.as_str());
         ready(if denied { Permission::Denied("not allowed here".into()) } else { Permission::Allowed })
             .boxed()
+    }
+
+    fn before<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Said> {
+        let changed = self.changes.as_ref().filter(|(text, _)| ask.input["text"] == *text);
+        ready(Said { input: changed.map(|(_, input)| input.clone()), ..Said::default() }).boxed()
     }
 
     fn ending<'a>(&'a self, _: Option<&'a str>, again: u32) -> BoxFuture<'a, Said> {
@@ -135,12 +142,12 @@ impl Lab {
 
     async fn agent(&self, script: &str) -> Agent {
         let found = Transcript::open(&self.path()).await.unwrap();
-        let (transcript, messages, begins, seen) = if let Some(found) = found {
-            (found.transcript, found.messages, found.begins, found.seen)
+        let (transcript, messages, begins, asked, seen) = if let Some(found) = found {
+            (found.transcript, found.messages, found.begins, found.asked, found.seen)
         } else {
             let header =
                 Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new(), 0, HashSet::new())
+            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new(), 0, 0, HashSet::new())
         };
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(Echo { name: "Echo", access: Access::Reads }),
@@ -169,6 +176,8 @@ impl Lab {
             transcript,
             messages,
             begins,
+            asked,
+            asides: Vec::new(),
             seen,
             limits: self.limits,
             reminder: None,
@@ -445,6 +454,93 @@ async fn a_conversation_that_is_too_long_goes_on_from_a_summary() {
     lab.say("m1", "Do the task.");
     let ended = lab.run("- say: end\n  fail: tooLong\n  times: 9\n").await;
     assert_eq!(failed(&ended), "contextTooLong");
+}
+
+/// H100, M148, RS-12: what an agent was asked for last is its task from then on, word by word, and what it was asked for at
+/// first stays beside it, however often the conversation is compacted.
+#[tokio::test]
+async fn a_conversation_that_is_too_long_keeps_its_newest_prompt() {
+    let lab = Lab::new();
+    lab.agent("[]").await;
+    let transcript = Transcript::open(&lab.path()).await.unwrap().unwrap().transcript;
+    for (run, task) in ["BUILD IT", "TEST IT", "SHIP IT"].into_iter().enumerate() {
+        transcript.message(&Message::user(task), vec![format!("{PROMPT}{}", run + 1)]).await.unwrap();
+        let ended = lab.run(&"- say: done\n  fail: tooLong\n".repeat(2)).await;
+        assert_eq!(ended.finish, Finish::Completed);
+        let first = lab.messages().await[0].text().unwrap();
+        assert!(first.starts_with(&format!("{task}\n\n<earlier-work>")), "{first}");
+        let kept = first.matches("<first-task>\nBUILD IT\n</first-task>").count();
+        assert_eq!(kept, usize::from(run > 0), "{first}");
+    }
+}
+
+/// What is said beside a prompt is not lost where an interrupted run goes on without one; it alone is no reason to ask.
+#[tokio::test]
+async fn what_is_said_aside_is_heard_without_a_prompt() {
+    let lab = Lab::new();
+    lab.agent("[]").await;
+    let transcript = Transcript::open(&lab.path()).await.unwrap().unwrap().transcript;
+    transcript.message(&Message::user("Do it."), vec![format!("{PROMPT}1")]).await.unwrap();
+    for (answers, turns) in [("- say: '1'\n- say: '2'\n- say: done\n", 1), ("- say: never\n", 0)] {
+        let mut agent = lab.agent(answers).await;
+        agent.asides = vec!["mind the gap".into()];
+        let ended = agent.run().await;
+        assert_eq!((&ended.finish, ended.turns), (&Finish::Completed, turns));
+        let told = lab.messages().await;
+        assert_eq!(format!("{told:?}").matches("mind the gap").count(), 1, "{told:?}");
+    }
+}
+
+/// A tool that reads until all of its calls do, and writes alone: it says what it finds running.
+#[derive(Debug)]
+struct Crowd {
+    readers: tokio::sync::Barrier,
+    inside: std::sync::atomic::AtomicUsize,
+}
+
+impl Tool for Crowd {
+    fn spec(&self) -> Arc<Spec> {
+        Spec::of::<EchoInput>("Crowd", "Says how many calls of it run.")
+    }
+
+    fn access(&self, input: &Value) -> Access {
+        if input["fail"] == true { Access::Writes } else { Access::Reads }
+    }
+
+    fn summary(&self, _: &Value) -> String {
+        String::new()
+    }
+
+    fn call<'a>(&'a self, _: &'a Context, input: Value) -> BoxFuture<'a, Outcome> {
+        use std::sync::atomic::Ordering::SeqCst;
+        let inside = self.inside.fetch_add(1, SeqCst);
+        async move {
+            if input["fail"] != true {
+                self.readers.wait().await;
+            }
+            self.inside.fetch_sub(1, SeqCst);
+            Outcome::ok(format!("{inside} beside it"))
+        }
+        .boxed()
+    }
+}
+
+/// TP-17, C18: a call that a hook made one that writes is alone, though it is in the group of two that run beside each other.
+#[tokio::test]
+async fn a_call_that_a_hook_made_a_writing_one_is_alone() {
+    let mut lab = Lab::new();
+    let changed = serde_json::json!({ "text": "two", "fail": true });
+    lab.host = Arc::new(Notes { changes: Some(("two", changed)), ..Notes::default() });
+    lab.say("m1", "Do it.");
+    let calls = ["one", "three", "two"].map(|text| format!("{{call: Crowd, with: {{text: {text}}}}}"));
+    let mut agent = lab.agent(&format!("- calls: [{}]\n- say: done\n", calls.join(", "))).await;
+    let crowd =
+        Crowd { readers: tokio::sync::Barrier::new(2), inside: std::sync::atomic::AtomicUsize::new(0) };
+    agent.toolbox = Toolbox::new(vec![Arc::new(crowd)]);
+    assert_eq!(agent.run().await.finish, Finish::Completed);
+    let results = format!("{:?}", lab.messages().await[2]);
+    let beside = |n: usize| results.matches(&format!("{n} beside it")).count();
+    assert_eq!((beside(0), beside(1), beside(2)), (2, 1, 0), "{results}");
 }
 
 /// A conversation that a fork goes on from, and what the fork is told.
