@@ -8,6 +8,7 @@ mod all {
     mod attach;
     mod cli;
     mod confine;
+    mod coordinator;
     mod definition;
     mod event;
     mod explain;
