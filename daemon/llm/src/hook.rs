@@ -28,6 +28,13 @@ pub use exec::Means;
 use crate::quote;
 use crate::tool::Outcome;
 
+/// What a hook that ended well said; for fuzzing.
+pub fn fuzz(event: Event, out: String) -> Said {
+    let mut said = Said::default();
+    said.take(event, "a hook", exec::Ended { code: Some(0), out, ..exec::Ended::default() });
+    said
+}
+
 /// At what a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {

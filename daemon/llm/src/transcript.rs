@@ -254,6 +254,28 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Lines, TranscriptError> {
     Ok(lines)
 }
 
+/// Checks that what is read from lines is read the same once it is written again; what is not is the error.
+pub fn fuzz(bytes: &[u8]) -> Result<(), &'static str> {
+    let read = |bytes: &[u8]| read(Path::new("lines"), bytes).ok();
+    let Some(Lines { messages, begins, .. }) = read(bytes) else { return Ok(()) };
+    let (inherited, own) = messages.split_at(begins.min(messages.len()));
+    let forked = Entry::Forked { at: 0, parent: String::new(), messages: inherited.to_vec() };
+    let said = own.iter().cloned().map(|Message { role, content }| Entry::Message {
+        at: 0,
+        ids: Vec::new(),
+        usage: None,
+        role,
+        content,
+    });
+    let mut again = Vec::new();
+    for entry in std::iter::once(forked).chain(said) {
+        serde_json::to_writer(&mut again, &entry).map_err(|_| "an entry can't be written")?;
+        again.push(b'\n');
+    }
+    let same = read(&again).is_some_and(|lines| lines.messages == messages && lines.begins == begins);
+    if same { Ok(()) } else { Err("what was written again says something else") }
+}
+
 fn wrap(path: &Path) -> impl Fn(io::Error) -> TranscriptError + use<> {
     let path = path.to_owned();
     move |source| TranscriptError::Io { path: path.clone(), source }

@@ -7,10 +7,19 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
+use self::stream::Reader;
 use super::endpoint::{Endpoint, key};
 use super::{Answer, Failure, Provider, Request, Sink};
+use crate::message::Message;
 
 pub use body::body;
+
+/// Reads an answer from the data of its events, one a line; for fuzzing.
+pub fn fuzz(lines: &str) -> Option<Message> {
+    let mut reader = Reader::default();
+    let mut answers = lines.lines().map(|line| reader.event(line, &[], &mut |_| {}));
+    answers.find_map(Result::transpose)?.ok().map(|answer| answer.message)
+}
 
 /// The version of the API that this is written for.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");

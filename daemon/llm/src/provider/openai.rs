@@ -8,10 +8,21 @@ use futures_util::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 
+use self::stream::Reader;
 use super::endpoint::{Endpoint, key};
 use super::{Answer, Failure, Provider, Request, Sink};
+use crate::message::Message;
 
 pub use body::body;
+
+/// Reads an answer from its chunks, one a line; for fuzzing.
+pub fn fuzz(lines: &str) -> Option<Message> {
+    let mut reader = Reader::new(0);
+    for line in lines.lines() {
+        reader.chunk(line, &mut |_| {}).ok()?;
+    }
+    reader.is_whole().then(|| reader.end(&[]))?.ok().map(|answer| answer.message)
+}
 
 /// How a server calls the number of tokens of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
