@@ -12,9 +12,14 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Why it can't be made.
 pub(crate) fn temp(task: &str) -> io::Result<PathBuf> {
-    let directory = Path::new(task).join("tmp");
+    let directory = temp_of(task);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
     Ok(directory)
+}
+
+/// Where that directory is.
+pub(crate) fn temp_of(task: &str) -> PathBuf {
+    Path::new(task).join("tmp")
 }
 
 /// Where a run may write; nothing is anywhere.

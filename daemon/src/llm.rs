@@ -20,6 +20,7 @@ mod output;
 pub(crate) mod outside;
 mod permit;
 pub(crate) mod run;
+mod setup;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;

@@ -244,8 +244,12 @@ impl Agent {
         if !content.is_empty() || !self.has_said_its_last() {
             content.extend(self.asides.drain(..).map(|text| Block::Text { text }));
         }
-        if !content.is_empty() {
-            self.say(Message { role: Role::User, content }, ids).await?;
+        let message = Message { role: Role::User, content };
+        if !message.content.is_empty() && all.is_empty() {
+            self.transcript.results(&message).await?;
+            self.messages.push(message);
+        } else if !message.content.is_empty() {
+            self.say(message, ids).await?;
         }
         if !all.is_empty() {
             self.host.acknowledge(all).await;

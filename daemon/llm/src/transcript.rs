@@ -95,6 +95,15 @@ enum Entry {
 /// How the id of what an agent is prompted with begins: the number of its run follows.
 pub const PROMPT: &str = "prompt:";
 
+/// When a line is on the disk.
+#[derive(Clone, Copy, Debug)]
+enum Sync {
+    /// When it was appended.
+    Now,
+    /// With the next one that is, or when the system likes.
+    Later,
+}
+
 /// What the lines of a transcript come to.
 #[derive(Debug, Default)]
 struct Lines {
@@ -130,7 +139,7 @@ pub struct Found {
 }
 
 impl Transcript {
-    /// Begins a transcript with what the agent is.
+    /// Begins a transcript with what the agent is. It is on the disk with the first turn: without one it says nothing.
     ///
     /// # Errors
     /// What keeps it from being written.
@@ -141,7 +150,7 @@ impl Transcript {
         let opened = path.clone();
         let file = blocking(move || owned::open(&opened, flags)).await.map_err(|error| io(error.into()))?;
         let transcript = Self { path, file: Arc::new(file) };
-        transcript.append(&[Entry::System(header)]).await?;
+        transcript.append(&Entry::System(header), Sync::Later).await?;
         Ok(transcript)
     }
 
@@ -160,17 +169,31 @@ impl Transcript {
     /// What keeps it from being written.
     pub async fn answer(&self, message: &Message, usage: Usage) -> Result<(), TranscriptError> {
         let Message { role, content } = message.clone();
-        self.append(&[Entry::Message { at: now_ms(), ids: Vec::new(), usage: Some(usage), role, content }])
-            .await
+        self.append(
+            &Entry::Message { at: now_ms(), ids: Vec::new(), usage: Some(usage), role, content },
+            Sync::Now,
+        )
+        .await
     }
 
-    /// Appends a turn that is said to the model, with the ids of what came in it.
+    /// Appends a turn that is said to the model, with the ids of what came in it; it is on the disk when this returns.
     ///
     /// # Errors
     /// What keeps it from being written.
     pub async fn message(&self, message: &Message, ids: Vec<String>) -> Result<(), TranscriptError> {
         let Message { role, content } = message.clone();
-        self.append(&[Entry::Message { at: now_ms(), ids, usage: None, role, content }]).await
+        self.append(&Entry::Message { at: now_ms(), ids, usage: None, role, content }, Sync::Now).await
+    }
+
+    /// Appends results of calls, in which nothing came that anybody is told was taken. They are on the disk with the next
+    /// answer at the latest: where the power fails before, their calls count as interrupted.
+    ///
+    /// # Errors
+    /// What keeps them from being written.
+    pub async fn results(&self, message: &Message) -> Result<(), TranscriptError> {
+        let Message { role, content } = message.clone();
+        let entry = Entry::Message { at: now_ms(), ids: Vec::new(), usage: None, role, content };
+        self.append(&entry, Sync::Later).await
     }
 
     /// Begins a fork with the turns that it goes on from. They are copied, so that whatever becomes of its parent's
@@ -179,7 +202,7 @@ impl Transcript {
     /// # Errors
     /// What keeps it from being written.
     pub async fn forked(&self, parent: String, messages: Vec<Message>) -> Result<(), TranscriptError> {
-        self.append(&[Entry::Forked { at: now_ms(), parent, messages }]).await
+        self.append(&Entry::Forked { at: now_ms(), parent, messages }, Sync::Now).await
     }
 
     /// Puts other turns in the place of all so far.
@@ -187,19 +210,19 @@ impl Transcript {
     /// # Errors
     /// What keeps it from being written.
     pub async fn compact(&self, messages: Vec<Message>) -> Result<(), TranscriptError> {
-        self.append(&[Entry::Compacted { at: now_ms(), messages }]).await
+        self.append(&Entry::Compacted { at: now_ms(), messages }, Sync::Now).await
     }
 
-    async fn append(&self, entries: &[Entry]) -> Result<(), TranscriptError> {
-        let mut bytes = Vec::new();
-        for entry in entries {
-            serde_json::to_writer(&mut bytes, entry).map_err(|error| wrap(&self.path)(error.into()))?;
-            bytes.push(b'\n');
-        }
+    async fn append(&self, entry: &Entry, sync: Sync) -> Result<(), TranscriptError> {
+        let mut bytes = serde_json::to_vec(entry).map_err(|error| wrap(&self.path)(error.into()))?;
+        bytes.push(b'\n');
         let file = self.file.clone();
         let write = move || {
             (&*file).write_all(&bytes)?;
-            file.sync_data()
+            match sync {
+                Sync::Now => file.sync_data(),
+                Sync::Later => Ok(()),
+            }
         };
         blocking(write).await.map_err(wrap(&self.path))
     }

@@ -1,6 +1,5 @@
 //! What programs of others do for one run: its hooks hear of it, its MCP servers work for it, and both end with it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ccagent_core::effect::Start;
@@ -10,10 +9,10 @@ use ccagent_llm::hook::{self, Event, Watch, Who};
 use ccagent_llm::mcp::{self, Connected, Server};
 use ccagent_llm::quote;
 
-use super::Inner;
 use super::desk::Desk;
-use super::outside::{self, AtRun};
-use super::run::{HISTORY, said, temp};
+use super::outside::AtRun;
+use super::run::HISTORY;
+use super::setup::Looked;
 
 /// What a run has of others.
 #[derive(Debug)]
@@ -26,27 +25,16 @@ pub(super) struct Company {
 }
 
 impl Company {
-    /// Looks what there is; nothing is started. Reads files, so it blocks elsewhere.
-    pub(super) async fn read(
-        inner: &Inner,
-        start: &Start,
-        (brief, cwd): (&Brief, &str),
-        programs: &BTreeMap<String, String>,
-    ) -> Result<Self, String> {
-        let cwd = PathBuf::from(cwd);
-        let (read, files) = (brief.clone(), outside::files(programs, &cwd));
-        let trusted = inner.known().trust.current();
-        let read = tokio::task::spawn_blocking(move || outside::at_run(&read, &files, &trusted)).await;
-        let AtRun { hooks, servers, root, notes } = read.map_err(said)?;
-        let (shim, (temp, writable)) = (inner.settings.shim.clone(), temp(start)?);
-        let watch = if hooks.hooks.is_empty() {
-            None
-        } else {
-            let (shim, env, cwd, writable) = (shim.clone(), programs.clone(), cwd.clone(), writable.clone());
-            let means = hook::Means { shim, env, cwd, root, temp, writable };
-            Some(Watch::new(hooks, who(start, brief), means))
-        };
-        Ok(Self { watch, servers, means: mcp::Means { shim, env: programs.clone(), cwd, writable }, notes })
+    /// What there is; nothing is started.
+    pub(super) fn of(looked: &Looked, (brief, cwd): (&Brief, &str), start: &Start, shim: &Path) -> Self {
+        let AtRun { hooks, servers, root, notes } = looked.outside.clone();
+        let (shim, cwd, env) = (shim.to_owned(), PathBuf::from(cwd), looked.programs.clone());
+        let (temp, writable) = (looked.temp.clone(), looked.writable.clone());
+        let means =
+            mcp::Means { shim: shim.clone(), env: env.clone(), cwd: cwd.clone(), writable: writable.clone() };
+        let of_hooks = hook::Means { shim, env, cwd, root, temp, writable };
+        let watch = (!hooks.hooks.is_empty()).then(|| Watch::new(hooks, who(start, brief), of_hooks));
+        Self { watch, servers, means, notes }
     }
 
     /// Connects to the servers, unless the run is stopped meanwhile, and tells the hooks that it begins. Gives what is said

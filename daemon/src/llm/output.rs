@@ -3,9 +3,9 @@
 //! Saying never waits for a disk: it goes into a buffer with a bound, which a future of its own writes, at most ten
 //! times a second. What the buffer or the file has no room for is dropped, and told as truncated.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -64,8 +64,12 @@ impl Output {
     /// # Errors
     /// What stands in its place, or what the system says.
     pub(super) async fn open(directory: &Path, most: u64) -> io::Result<(Self, Writer)> {
-        let path = directory.join("output");
-        let opened = tokio::task::spawn_blocking(move || Paper::open(&path)).await;
+        let directory = directory.to_owned();
+        let open = move || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            Paper::open(&directory.join("output"))
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
         let paper = opened.map_err(io::Error::other)??;
         let written = Written { bytes: paper.at, truncated: false };
         let state = State { waiting: String::new(), written, most, over: false };

@@ -34,7 +34,7 @@ pub(super) struct AtSpawn {
 }
 
 /// What a run works with.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AtRun {
     pub(super) hooks: Hooks,
     pub(super) servers: Vec<Server>,

@@ -1,7 +1,6 @@
 //! One run: from what the store says of the agent to how it ended.
 
 use std::collections::{BTreeMap, HashSet};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
@@ -9,15 +8,11 @@ use std::sync::{Arc, Mutex};
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
-use ccagent_core::record::Record;
-use ccagent_core::session::lead::Setting;
-use ccagent_core::table::Stored;
 use ccagent_core::task::{Brief, Launch, Own, Prompt};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
+use ccagent_llm::mcp::Connected;
 use ccagent_llm::message::{Block, Message, Role};
 use ccagent_llm::pool;
-use ccagent_llm::provider::Provider;
-use ccagent_llm::provider::choose::Route;
 use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
 use ccagent_llm::tool::{self, Context, Left, Tool};
@@ -26,15 +21,13 @@ use ccagent_proto::task::TaskError;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::brief;
 use super::company::Company;
 use super::desk::{self, Desk};
 use super::errands::Means;
-use super::judge::Judge;
-use super::lead::{Model, Within};
+use super::lead::Model;
 use super::output::{Output, Writer, Written};
+use super::setup::{Looked, Setup};
 use super::{Inner, Known, failed, fork};
-use crate::confined;
 use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
@@ -82,46 +75,8 @@ pub(super) async fn run(inner: Arc<Inner>, handle: Handle, start: Start, run: u6
 }
 
 async fn open(start: &Start) -> Result<(Output, Writer), String> {
-    let directory = PathBuf::from(&start.directory);
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-    made.map_err(|error| format!("the directory {} could not be made: {error}", directory.display()))?;
-    let opened = Output::open(&directory, start.budget.output).await;
+    let opened = Output::open(Path::new(&start.directory), start.budget.output).await;
     opened.map_err(|error| format!("its output file can't be used: {error}"))
-}
-
-/// What a run begins with.
-struct Setup {
-    launch: Launch,
-    /// The work of its first run. It may be long, and is in the conversation before anything else is done.
-    first: Option<String>,
-    brief: Arc<Brief>,
-    setting: Setting,
-    /// Values that only the vault keeps.
-    given: BTreeMap<String, String>,
-    env: BTreeMap<String, String>,
-    /// Of it what programs get.
-    programs: BTreeMap<String, String>,
-    temp: PathBuf,
-    /// Where alone it may write; none is anywhere.
-    writable: Vec<PathBuf>,
-    known: Arc<Known>,
-    route: Route,
-}
-
-async fn setup(inner: &Inner, handle: &Handle, start: &Start) -> Result<Setup, String> {
-    let mut launch = launch(inner, start).await?;
-    let first = launch.prompt.take();
-    let brief = launch.brief.clone().ok_or("what it is was not stored")?;
-    let task = start.task;
-    let setting = handle.ask(move |core, _| core.setting(task)).await.map_err(said)?;
-    let setting = setting.ok_or("its task is gone")?;
-    let given = inner.vault.get(&start.vaults);
-    let env = brief::environment(environment(inner, start, &launch, given.clone()));
-    let known = inner.known();
-    let route = known.table.route(Some(&setting.model), None, &env).map_err(said)?;
-    let (temp, writable) = temp(start)?;
-    let programs = confined::told(known.table.without_keys(env.clone()), &writable);
-    Ok(Setup { launch, first, brief, setting, given, env, programs, temp, writable, known, route })
 }
 
 async fn work(
@@ -132,12 +87,26 @@ async fn work(
     halt: Halt,
     output: &Output,
 ) -> Result<Finished, String> {
-    let setup = setup(inner, handle, start).await?;
-    let Setup { launch, first, brief, setting, given, env, programs, temp, writable, known, route } = setup;
-    let within = Within::around(&setting);
+    let (agent, servers, brief) = prepare(inner, handle, start, run, halt, output).await?;
+    let ended = agent.run().await;
+    servers.end().await;
+    Ok(finished(&brief, ended))
+}
+
+/// Makes the agent, with its servers. What was needed for that only is gone when it runs: most of its life it waits.
+async fn prepare(
+    inner: &Arc<Inner>,
+    handle: &Handle,
+    start: &Start,
+    run: u64,
+    halt: Halt,
+    output: &Output,
+) -> Result<(Agent, Connected, Arc<Brief>), String> {
+    let Setup { launch, first, later, brief, setting, given, env, known, route, looked } =
+        Setup::of(inner, handle, start).await?;
+    let company = Company::of(&looked, (&brief, &launch.cwd), start, &inner.settings.shim);
+    let Looked { provider, judge, programs, temp, writable, .. } = looked;
     let secrets = known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
-    let provider = provider(inner, &route, &env, (&brief, &launch.cwd)).await?;
-    let company = Company::read(inner, start, (&brief, &launch.cwd), &programs).await?;
     let desk = Arc::new(Desk {
         task: start.task,
         attempt: start.attempt,
@@ -145,9 +114,7 @@ async fn work(
         handle: handle.clone(),
         hub: inner.hub.clone(),
         output: output.clone(),
-        judge: judge(fork::mode(&brief, &setting.mode), &env, &launch.cwd)
-            .await?
-            .of_agent(known.flags, &within),
+        judge,
         leads: setting.leads,
         model: Model {
             inner: inner.clone(),
@@ -169,7 +136,7 @@ async fn work(
     let files = inner.files_for(brief.fork.as_ref().filter(|_| fork::is_new(&found)));
     inner.has_files(start.task, run, &files);
     let (mut servers, mut asides) = company.join(&desk, &halt).await;
-    let work = prompts(inner, start, &brief, first.filter(|_| is_new(&brief, &found))).await?;
+    let work = prompts(&brief, first.filter(|_| is_new(&brief, &found)), later);
     let found = take_up(work, &brief, found, &mut asides).await?;
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
@@ -206,9 +173,7 @@ async fn work(
         patience: Patience::default(),
         halt,
     };
-    let ended = agent.run().await;
-    servers.end().await;
-    Ok(finished(&brief, ended))
+    Ok((agent, servers, brief))
 }
 
 /// What it has to spawn agents of its own with.
@@ -227,29 +192,6 @@ fn means(
         brief: brief.clone(),
         known: known.clone(),
     }
-}
-
-/// Who answers; a fork waits for its siblings there. May read a file, so it blocks elsewhere.
-async fn provider(
-    inner: &Arc<Inner>,
-    route: &Route,
-    env: &BTreeMap<String, String>,
-    (brief, cwd): (&Brief, &str),
-) -> Result<Arc<dyn Provider>, String> {
-    let (shared, route, env, cwd) = (inner.clone(), route.clone(), env.clone(), PathBuf::from(cwd));
-    let open = move || shared.providers.open(&route, &shared.known().table, &env, &cwd).map_err(said);
-    let provider = tokio::task::spawn_blocking(open).await.map_err(said)??;
-    Ok(match &brief.fork {
-        Some(fork) => inner.siblings.hold(&fork.hash, provider),
-        None => provider,
-    })
-}
-
-async fn judge(mode: &str, env: &BTreeMap<String, String>, cwd: &str) -> Result<Judge, String> {
-    let (mode, home, cwd) = (mode.to_owned(), env.get("HOME").cloned(), cwd.to_owned());
-    let loaded =
-        tokio::task::spawn_blocking(move || Judge::load(&mode, home.as_deref(), Path::new(&cwd))).await;
-    loaded.map_err(|error| error.to_string())
 }
 
 /// What bounds a run.
@@ -276,33 +218,10 @@ pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) 
         .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
 }
 
-/// A directory for what its tools leave, which goes with the task, and where it may write at all.
-pub(super) fn temp(start: &Start) -> Result<(PathBuf, Vec<PathBuf>), String> {
-    let temp = confined::temp(&start.directory)
-        .map_err(|error| format!("the directory for temporary files could not be made: {error}"))?;
-    let writable = confined::places(&start.writable, &temp);
-    Ok((temp, writable))
-}
-
 /// Says that it begins, and waits until that is stored: from here on a crash interrupts it.
 async fn begin(desk: &Desk) -> Result<(), String> {
     desk.report(Report::Began).await;
     desk.handle.ask(|_, _| ()).await.map_err(|error| error.to_string())
-}
-
-/// The environment of its tools' programs, and what its provider finds its key in.
-fn environment(
-    inner: &Inner,
-    start: &Start,
-    launch: &Launch,
-    given: BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
-    let mut env = launch.base.clone();
-    env.extend(given);
-    env.insert("CCAGENT_TASK_ID".to_owned(), start.task.to_string());
-    env.insert("CCAGENT_SOCKET".to_owned(), inner.settings.socket.display().to_string());
-    env.insert("CCAGENT_TOKEN".to_owned(), start.token.clone());
-    env
 }
 
 /// The conversation that an earlier run left, or a new one.
@@ -366,38 +285,16 @@ async fn take_up(
 
 /// What a run is given to do, with the ids under which it stands in the conversation: the first work in a new one, and
 /// what the newest resume or prompt brought, unless an earlier run said it already (H108).
-async fn prompts(
-    inner: &Inner,
-    start: &Start,
-    brief: &Brief,
-    first: Option<String>,
-) -> Result<Vec<(String, String)>, String> {
+fn prompts(brief: &Brief, first: Option<String>, later: Option<Prompt>) -> Vec<(String, String)> {
     let id = |attempt: u32| format!("{PROMPT}{attempt}");
     let whole = |text: String| match &brief.initial {
         Some(initial) => format!("{initial}\n\n{text}"),
         None => text,
     };
+    // Rows of older daemons don't say for which run it was.
+    let later = later.filter(|prompt| prompt.attempt > 0);
     let first = first.map(|text| (id(1), whole(text)));
-    let later = match record(inner, Prompt::KIND, start).await? {
-        // Rows of older daemons don't say for which run it was.
-        Some(Record::Prompt(prompt)) if prompt.attempt > 0 => Some((id(prompt.attempt), prompt.text)),
-        _ => None,
-    };
-    Ok(first.into_iter().chain(later).collect())
-}
-
-async fn launch(inner: &Inner, start: &Start) -> Result<Launch, String> {
-    match record(inner, Launch::KIND, start).await? {
-        Some(Record::Launch(launch)) => Ok(launch),
-        _ => Err("what to start was not stored".to_owned()),
-    }
-}
-
-async fn record(inner: &Inner, kind: &'static str, start: &Start) -> Result<Option<Record>, String> {
-    let (store, id) = (inner.store.clone(), start.task.to_string());
-    let read = tokio::task::spawn_blocking(move || store.get(kind, &id)).await;
-    let text = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-    text.map(|text| Record::decode(kind, &text)).transpose().map_err(|error| error.to_string())
+    first.into_iter().chain(later.map(|prompt| (id(prompt.attempt), prompt.text))).collect()
 }
 
 fn finished(brief: &Brief, ended: Ended) -> Finished {

@@ -55,6 +55,7 @@ pub(super) async fn run(hook: &Hook, means: &Means, input: &[u8]) -> Ended {
 async fn began(hook: &Hook, means: &Means, input: &[u8]) -> Result<Ended, String> {
     let failed = |error: io::Error| format!("it can't be started: {error}");
     // The shim hands on two streams: the third goes by a name of its own.
+    std::fs::create_dir_all(&means.temp).map_err(failed)?;
     let pipes = tempfile::Builder::new().prefix("hook-").tempdir_in(&means.temp).map_err(failed)?;
     let err_path = pipes.path().join("err");
     let made = rustix::fs::mkfifoat(rustix::fs::CWD, &err_path, Mode::RUSR | Mode::WUSR);
