@@ -73,7 +73,7 @@ pub struct Agent {
     /// The model.
     pub model: String,
     /// The parts of the system prompt.
-    pub system: Vec<String>,
+    pub system: Arc<[String]>,
     /// What it may call.
     pub toolbox: Toolbox,
     /// What its tools share.

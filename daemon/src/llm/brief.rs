@@ -155,7 +155,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         model,
         permission_mode,
         background,
-        system: prompt.parts(),
+        system: prompt.parts().into(),
         tools: pool.tools.clone(),
         memory: memory.map(|dir| dir.display().to_string()),
         writable: known.confines.then(|| standing(&cwd)).into_iter().collect(),

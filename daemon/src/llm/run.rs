@@ -243,7 +243,7 @@ async fn begun(path: &Path, brief: &Brief) -> Result<Found, String> {
         version: transcript::VERSION,
         at: transcript::now_ms(),
         model: brief.model.clone(),
-        system: brief.system.clone(),
+        system: brief.system.to_vec(),
         tools: brief.tools.clone(),
     };
     let transcript = Transcript::create(path, header.clone()).await.map_err(said)?;

@@ -55,7 +55,7 @@ fn fork(brief: &Brief) -> Option<ForkContext> {
     Some(ForkContext {
         parent_agent_id: fork.parent,
         parent_messages: fork.messages,
-        system_prompt: brief.system.clone(),
+        system_prompt: brief.system.to_vec(),
         parent_tools: fork.offered.clone(),
         depth: fork.depth,
         lineage_id: fork.lineage.clone(),

@@ -1,6 +1,8 @@
 //! What an agent inside the daemon is: worked out by the edge from definitions, models and prompts when it is spawned,
 //! stored with what it was started with, and the same for every run of it.
 
+use std::sync::Arc;
+
 use ccagent_proto::TaskId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -50,7 +52,7 @@ pub struct Brief {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// The parts of its system prompt.
-    pub system: Vec<String>,
+    pub system: Arc<[String]>,
     /// Names of the tools that it may call, in the order in which they are offered.
     pub tools: Vec<String>,
     /// A text that stands behind every request (PR-09).

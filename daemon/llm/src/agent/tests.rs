@@ -159,7 +159,7 @@ impl Lab {
             host: self.host.clone(),
             provider: Arc::new(Offline::of_script(script).unwrap()),
             model: "m".into(),
-            system: vec!["You are a test.".into()],
+            system: Arc::from(["You are a test.".to_owned()]),
             toolbox: Toolbox::new(tools).allowing(|name| name != "Hidden"),
             context: Arc::new(Context {
                 cwd: Mutex::new(self.dir.path().to_owned()),
