@@ -29,9 +29,14 @@ pub(crate) async fn run(bench: &mut Bench) -> Result<()> {
     let tree = bench.directory("tree")?;
     plant(&tree)?;
     let grep = ["-l", "needle_[0-9]+"];
-    let glob = ["--files", "-g", "*7.rs"];
     compare(bench, &tree, ("Grep", &Grep, json!({ "pattern": "needle_[0-9]+" })), &grep).await?;
-    compare(bench, &tree, ("Glob", &Glob, json!({ "pattern": "**/*7.rs" })), &glob).await
+    let newest_first = ["--files", "-g", "*7.rs", "--sortr", "modified"];
+    for (name, glob) in
+        [("Glob", &newest_first[..3]), ("Glob, beside `rg` in the same order,", &newest_first)]
+    {
+        compare(bench, &tree, (name, &Glob, json!({ "pattern": "**/*7.rs" })), glob).await?;
+    }
+    Ok(())
 }
 
 /// Takes turns with `rg`; the first round of each only fills the system's cache.

@@ -1,13 +1,15 @@
 //! `Glob`: files by a pattern of their path, the newest first.
 
 use std::cmp::Reverse;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -74,7 +76,7 @@ fn find(
     let (plain, rest) = split(pattern);
     // What is absolute stays so.
     let root = start.join(plain);
-    let matcher = matcher(&rest)?;
+    let set = set(&rest)?;
     let mut builder = walk::builder(&root)?;
     if rest.split('/').any(|part| part.starts_with('.')) {
         builder.hidden(false);
@@ -82,7 +84,7 @@ fn find(
     walk::files(&builder, stop, &found, || {
         |entry| {
             let path = entry.path();
-            if path.strip_prefix(&root).is_ok_and(|below| matcher.is_match(below)) {
+            if set.is_match(below(path, entry.depth())) {
                 let changed = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
                 let key = (Reverse(changed.unwrap_or(SystemTime::UNIX_EPOCH)), path.to_owned());
                 found.add(key, format!("{}\n", walk::shown(path, cwd)));
@@ -102,10 +104,20 @@ fn split(pattern: &Path) -> (PathBuf, String) {
     (root.iter().collect(), rest.iter().collect::<PathBuf>().to_string_lossy().into_owned())
 }
 
-fn matcher(pattern: &str) -> Result<GlobMatcher, Outcome> {
-    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    glob.map(|glob| glob.compile_matcher())
-        .map_err(|error| Outcome::error(format!("The pattern is not right: {error}")))
+/// The last so many parts of a path: a walk knows how deep it is, and to compare with its beginning would take longer.
+fn below(path: &Path, depth: usize) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    let slash =
+        bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').nth(depth.saturating_sub(1));
+    let from = slash.map_or(0, |(at, _)| at + 1);
+    Path::new(OsStr::from_bytes(&bytes[from..]))
+}
+
+/// As a set of one, which knows ways to match many patterns without their regular expression.
+fn set(pattern: &str) -> Result<GlobSet, Outcome> {
+    let wrong = |error: globset::Error| Outcome::error(format!("The pattern is not right: {error}"));
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(wrong)?;
+    GlobSet::builder().add(glob).build().map_err(wrong)
 }
 
 #[cfg(test)]
