@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ccagent_client::{Error, Lasting};
-use ccagent_proto::ask::{
-    Ask, AskBehavior, AskRespondParams, AskScope, AskState, AskSubscribe, AskSubscribeParams,
-};
+use ccagent_proto::ask::{Ask, AskBehavior, AskRespondParams, AskState, AskSubscribe, AskSubscribeParams};
 use ccagent_proto::method::AskRespond;
 use ccagent_proto::{AskId, Kind, TaskId};
 use tokio::sync::mpsc;
 
-use crate::command::ask::answer;
+use crate::command::ask::{answer, answers};
+use crate::typed::{self, Typed};
 use crate::{render, screen, terminal};
 
 /// Lines that are kept until they are read.
@@ -33,7 +32,20 @@ pub(crate) struct Asker {
     unasked: Arc<AtomicBool>,
     keys: Keys,
     current: Option<Ask>,
+    /// What was answered of its questions so far; `None` leaves one open.
+    given: Vec<Option<String>>,
     waiting: VecDeque<Ask>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// It counts.
+    Counts,
+    /// It is over without it.
+    Late,
+    /// This is no answer to what was asked.
+    Refused,
 }
 
 /// Where answers are typed.
@@ -47,20 +59,6 @@ enum Keys {
     Lines(mpsc::Receiver<String>),
 }
 
-/// What is typed, as an answer.
-fn read(text: &str, ask: &Ask) -> Option<AskRespondParams> {
-    let (key, words) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-    let allow = |scope| AskRespondParams { scope: Some(scope), ..answer(ask.id, AskBehavior::Allow) };
-    let message = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
-    match key {
-        "y" | "Y" | "yes" => Some(allow(AskScope::Once)),
-        "s" | "S" if !ask.rules.is_empty() => Some(allow(AskScope::Session)),
-        "a" | "A" if !ask.rules.is_empty() => Some(allow(AskScope::Always)),
-        "n" | "N" | "no" => Some(AskRespondParams { message, ..answer(ask.id, AskBehavior::Deny) }),
-        _ => None,
-    }
-}
-
 impl Asker {
     /// One for a run; whether it had to deny something unasked is said by the flag.
     pub(crate) fn new(line: Arc<Lasting>, task: TaskId) -> (Self, Arc<AtomicBool>) {
@@ -72,6 +70,7 @@ impl Asker {
             unasked: unasked.clone(),
             keys: if terminal { Keys::Unread } else { Keys::Nowhere },
             current: None,
+            given: Vec::new(),
             waiting: VecDeque::new(),
         };
         (asker, unasked)
@@ -131,13 +130,10 @@ impl Asker {
 
     async fn deny(&self, ask: &Ask) -> Result<(), Error> {
         let message = Some(NOBODY.to_owned());
-        if self.respond(AskRespondParams { message, ..answer(ask.id, AskBehavior::Deny) }).await? {
+        let denied = AskRespondParams { message, ..answer(ask.id, AskBehavior::Deny) };
+        if self.respond(denied).await? == Heard::Counts {
             self.unasked.store(true, Ordering::Relaxed);
-            screen::line(format_args!(
-                "{}, for nobody can be asked here. Allow it by a rule or --permission-mode, or run it with -d and answer \
-                 with: ccagentctl ask",
-                render::ask::denied(ask)
-            ));
+            screen::line(render::ask::unasked(ask));
         }
         Ok(())
     }
@@ -148,7 +144,8 @@ impl Asker {
             self.current = self.waiting.pop_front();
             if let Some(ask) = &self.current {
                 self.keys.forget();
-                prompt(&format!("{}\n", render::ask::question(ask)));
+                self.given.clear();
+                prompt(&format!("{}\n", render::form::of(ask, 0)));
             }
         }
     }
@@ -162,24 +159,42 @@ impl Asker {
             return Ok(());
         };
         let Some(ask) = &self.current else { return Ok(()) };
-        match read(&text, ask) {
-            Some(params) => {
-                self.respond(params).await?;
-                self.current = None;
+        match typed::read(&text, ask, self.given.len()) {
+            Typed::Answer(params) => self.answer(*params).await?,
+            Typed::One(answer) => {
+                self.given.push(answer);
+                let questions = ask.questions.as_deref().unwrap_or_default();
+                if self.given.len() < questions.len() {
+                    prompt(&format!("{}\n", render::form::of(ask, self.given.len())));
+                } else {
+                    let params = answers(ask.id, questions, std::mem::take(&mut self.given));
+                    self.answer(params).await?;
+                }
             }
-            None => prompt(""),
+            Typed::Nothing => prompt(""),
+        }
+        Ok(())
+    }
+
+    /// Answers what is asked at the moment. It is asked again where it can't be answered so.
+    async fn answer(&mut self, params: AskRespondParams) -> Result<(), Error> {
+        let heard = self.respond(params).await?;
+        if let (Some(ask), Heard::Refused) = (self.current.take(), heard) {
+            self.waiting.push_front(ask);
         }
         Ok(())
     }
 
     /// Whether an answer counts. One that does not is said, and no reason to end.
-    async fn respond(&self, params: AskRespondParams) -> Result<bool, Error> {
+    async fn respond(&self, params: AskRespondParams) -> Result<Heard, Error> {
         match self.line.call::<AskRespond>(params).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == Some(Kind::AskAnswered) => Ok(false),
+            Ok(_) => Ok(Heard::Counts),
+            Err(error) if error.kind() == Some(Kind::AskAnswered) => Ok(Heard::Late),
             Err(Error::Rpc(error)) => {
+                let heard =
+                    if error.kind == Some(Kind::InvalidParams) { Heard::Refused } else { Heard::Late };
                 screen::line(render::line(&Error::Rpc(error).to_string()));
-                Ok(false)
+                Ok(heard)
             }
             Err(error) => Err(error),
         }
@@ -225,36 +240,4 @@ fn lines() -> mpsc::Receiver<String> {
         }
     });
     receiver
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ask(rules: &[&str]) -> Ask {
-        serde_json::from_value(serde_json::json!({
-            "id": "ask_7", "kind": "permission", "taskId": "agent_00000000-0000-0000-0000-000000000007", "attempt": 1,
-            "sessionId": "main", "summary": "", "cwd": "/", "rules": rules, "state": "pending", "createdAt": 0
-        }))
-        .unwrap()
-    }
-
-    /// cli.md, `ask`: each key says how far; words behind a no go to the agent; anything else is no answer, least of all yes.
-    #[test]
-    fn keys_answer() {
-        let (known, opaque) = (ask(&["Bash(make)"]), ask(&[]));
-        let scope = |text, ask: &Ask| read(text, ask).and_then(|params| params.scope);
-        assert_eq!(scope("y", &known), Some(AskScope::Once));
-        assert_eq!(scope(" s\n", &known), Some(AskScope::Session));
-        assert_eq!(scope("a", &known), Some(AskScope::Always));
-        assert_eq!((read("s", &opaque), read("a", &opaque)), (None, None));
-        let denied = read("n use the other file", &known).unwrap();
-        assert_eq!(
-            (denied.behavior, denied.message.as_deref()),
-            (AskBehavior::Deny, Some("use the other file"))
-        );
-        for other in ["", "yy", "allow", "x", "1"] {
-            assert_eq!(read(other, &known), None, "{other:?}");
-        }
-    }
 }

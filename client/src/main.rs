@@ -12,6 +12,7 @@ mod output;
 mod render;
 mod screen;
 mod terminal;
+mod typed;
 mod value;
 
 use std::process::ExitCode;

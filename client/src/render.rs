@@ -6,6 +6,7 @@ pub(crate) mod ask;
 pub(crate) mod definition;
 pub(crate) mod event;
 pub(crate) mod explain;
+pub(crate) mod form;
 pub(crate) mod mail;
 pub(crate) mod task;
 pub(crate) mod team;

@@ -15,10 +15,14 @@ mod errands;
 pub mod fork;
 mod hooked;
 pub(crate) mod judge;
+mod late;
 pub mod lead;
 mod output;
 pub(crate) mod outside;
 mod permit;
+mod plan;
+mod put;
+mod question;
 pub(crate) mod run;
 mod setup;
 

@@ -72,6 +72,34 @@ pub struct AskAnswer {
     pub message: Option<String>,
     /// Answers to questions, by question.
     pub answers: Option<BTreeMap<String, String>>,
+    /// What the tool is called with instead.
+    pub updated_input: Option<Value>,
+    /// The permission mode in which a plan is carried out.
+    pub mode: Option<String>,
+}
+
+/// One of the answers that a question offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Choice {
+    /// The answer, in a few words.
+    pub label: String,
+    /// What it means.
+    pub description: String,
+}
+
+/// A question to a person. Words of one's own are an answer as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    /// The whole question.
+    pub question: String,
+    /// The same in a word or two.
+    pub header: String,
+    /// The answers to choose from.
+    pub options: Vec<Choice>,
+    /// Whether more than one of them may be chosen.
+    pub multi_select: bool,
 }
 
 /// Who asks, where an agent asks through another one's window.
@@ -112,12 +140,12 @@ pub struct Ask {
     pub summary: String,
     /// Why it is asked.
     pub reason: Option<String>,
-    /// What the call does: `reads`, `writes`, `runs` or `fetches`.
+    /// What the call does: `reads`, `writes`, `runs`, `fetches`, `talks` or `steers`.
     pub risk: Option<String>,
     /// What the tool is called with; of a long text the beginning, with a note how much is not shown.
     pub input: Option<Value>,
     /// What is asked, where it is a question.
-    pub questions: Option<Value>,
+    pub questions: Option<Vec<Question>>,
     /// The plan, where it is one.
     pub plan: Option<String>,
     /// Where relative paths begin.
@@ -181,13 +209,14 @@ pub struct AskRespondParams {
     pub behavior: AskBehavior,
     /// How far a permission reaches; `once` when absent.
     pub scope: Option<AskScope>,
-    /// Answers to questions, by question.
+    /// Answers to questions, by question: a label, words of one's own, or with `multiSelect` several of them with a comma
+    /// and a space between.
     pub answers: Option<BTreeMap<String, String>>,
     /// Words for the agent.
     pub message: Option<String>,
-    /// What the tool is to be called with instead.
+    /// What the tool is to be called with instead, where a call is allowed once.
     pub updated_input: Option<Value>,
-    /// The agent's permission mode from now on.
+    /// The permission mode in which an approved plan is carried out; that from before the planning when absent.
     pub mode: Option<String>,
 }
 

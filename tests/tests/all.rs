@@ -26,7 +26,9 @@ mod all {
     mod notification;
     mod output;
     mod permission;
+    mod plan;
     mod process;
+    mod question;
     mod restart;
     mod role;
     mod runner;

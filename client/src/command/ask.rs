@@ -4,13 +4,17 @@ use ccagent_client::Client;
 use ccagent_proto::AskId;
 use ccagent_proto::ask::{
     Ask, AskBehavior, AskGetParams, AskListParams, AskListResult, AskRespondParams, AskScope, AskState,
+    Question,
 };
 use ccagent_proto::method::{AskGet, AskList, AskRespond};
 
+use serde_json::Value;
+
 use super::session;
 use crate::app::App;
-use crate::exit::Exit;
+use crate::exit::{Exit, Stop};
 use crate::render;
+use crate::typed::{self, OPEN};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -22,6 +26,8 @@ pub(super) enum Command {
     Allow(AllowArgs),
     /// Deny what is asked
     Deny(DenyArgs),
+    /// Answer an agent's questions
+    Answer(AnswerArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,6 +53,25 @@ pub(super) struct AllowArgs {
     ids: Vec<AskId>,
     #[command(flatten)]
     scope: Scope,
+    /// Words for the agent
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Make the call with this input instead
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    input: Option<Value>,
+    /// Have the plan carried out in this permission mode
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct AnswerArgs {
+    /// The ask
+    id: AskId,
+    /// An answer to each question, in order: the number of what it offers, several with commas where it takes several, or
+    /// words of your own; - leaves it open
+    #[arg(required = true, value_name = "ANSWER")]
+    answers: Vec<String>,
     /// Words for the agent
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
@@ -94,8 +119,10 @@ pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
             for id in args.ids {
                 let message = args.message.clone();
                 let params = AskRespondParams {
-                    scope: Some(args.scope.chosen()),
+                    scope: args.scope.chosen(),
                     message,
+                    updated_input: args.input.clone(),
+                    mode: args.mode.clone(),
                     ..answer(id, AskBehavior::Allow)
                 };
                 said(app, &client.call::<AskRespond>(params).await?)?;
@@ -108,16 +135,22 @@ pub(super) async fn run(app: &App, command: Command) -> anyhow::Result<Exit> {
                 said(app, &client.call::<AskRespond>(params).await?)?;
             }
         }
+        Command::Answer(args) => {
+            let ask = client.call::<AskGet>(AskGetParams { ask_id: args.id }).await?;
+            let params = AskRespondParams { message: args.message, ..given(&ask, &args.answers)? };
+            said(app, &client.call::<AskRespond>(params).await?)?;
+        }
     }
     Ok(Exit::OK)
 }
 
 impl Scope {
-    const fn chosen(&self) -> AskScope {
+    /// None says nothing, as that for once does.
+    const fn chosen(&self) -> Option<AskScope> {
         match (self.session, self.always) {
-            (true, _) => AskScope::Session,
-            (false, true) => AskScope::Always,
-            (false, false) => AskScope::Once,
+            (true, _) => Some(AskScope::Session),
+            (false, true) => Some(AskScope::Always),
+            (false, false) => None,
         }
     }
 }
@@ -132,6 +165,48 @@ pub(crate) const fn answer(id: AskId, behavior: AskBehavior) -> AskRespondParams
         message: None,
         updated_input: None,
         mode: None,
+    }
+}
+
+/// Answers to questions, in their order; what is not given is left open.
+pub(crate) fn answers(id: AskId, questions: &[Question], given: Vec<Option<String>>) -> AskRespondParams {
+    let asked = questions.iter().map(|question| question.question.clone());
+    let answers = asked.zip(given).filter_map(|(question, answer)| Some((question, answer?))).collect();
+    AskRespondParams { answers: Some(answers), ..answer(id, AskBehavior::Allow) }
+}
+
+/// What words at the command line answer.
+fn given(ask: &Ask, words: &[String]) -> Result<AskRespondParams, Stop> {
+    let questions = ask.questions.as_deref().unwrap_or_default();
+    if words.len() > questions.len() {
+        let why =
+            format!("{} asks {} questions, and there are {} answers", ask.id, questions.len(), words.len());
+        return Err(Stop::new(Exit::USAGE, why));
+    }
+    let each = questions.iter().zip(words).map(|(question, words)| answer_to(question, words));
+    Ok(answers(ask.id, questions, each.collect::<Result<_, _>>()?))
+}
+
+fn answer_to(question: &Question, words: &str) -> Result<Option<String>, Stop> {
+    if words == OPEN {
+        return Ok(None);
+    }
+    let several = Question { multi_select: true, ..question.clone() };
+    match (typed::chosen(question, words), typed::chosen(&several, words)) {
+        (Some(labels), _) => Ok(Some(labels)),
+        (None, Some(_)) => {
+            let why = format!("{:?} takes one answer, and {words} are several", question.question);
+            Err(Stop::new(Exit::USAGE, why))
+        }
+        (None, None) => Ok(Some(words.to_owned())),
+    }
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(input @ Value::Object(_)) => Ok(input),
+        Ok(_) => Err("the input of a tool is an object".to_owned()),
+        Err(why) => Err(format!("this is no JSON: {why}")),
     }
 }
 

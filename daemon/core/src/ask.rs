@@ -12,8 +12,9 @@
 
 pub mod answer;
 pub mod index;
+mod question;
 
-use ccagent_proto::ask::{self as wire, AskAnswer, AskKind, AskState};
+use ccagent_proto::ask::{self as wire, AskAnswer, AskKind, AskState, Question};
 use ccagent_proto::event::Topic;
 use ccagent_proto::method::Response;
 use ccagent_proto::task::{WaitKind, WaitingOn};
@@ -62,7 +63,7 @@ pub enum What {
     /// An answer to questions.
     Question {
         /// The questions.
-        questions: Value,
+        questions: Vec<Question>,
     },
     /// That a plan may be carried out.
     Plan {
@@ -370,6 +371,12 @@ impl Core {
     pub fn pending_asks(&self, caller: &Caller, fits: impl Fn(&Row) -> bool) -> Vec<wire::Ask> {
         let rows = self.asks.iter().filter(|row| row.is_pending() && fits(row));
         rows.filter(|row| self.may_see_ask(caller, row)).map(Row::view).collect()
+    }
+
+    /// What earlier runs of a task asked, newest first, as far as it is still known.
+    pub fn asked_before(&self, (task, attempt): Run) -> Vec<wire::Ask> {
+        let earlier = |row: &&Row| row.task == task && row.attempt < attempt;
+        self.asks.iter().rev().filter(earlier).map(Row::view).collect()
     }
 
     /// An ask as a subscriber sees it: one of its session, and of a task or what stands below that.

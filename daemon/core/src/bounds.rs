@@ -41,7 +41,7 @@ const VARIABLE_MOST: usize = (128 << 10) - 2;
 const VARIABLES_MOST: usize = 1024;
 /// Bytes at most of what of a task stays in memory of one kind: the names of its variables, its labels.
 const KEPT_MOST: usize = 32 << 10;
-/// Bytes at most of what an ask shows.
+/// Bytes at most of what an ask shows, and of the input that an answer gives a call instead.
 pub const SHOWN_MOST: usize = 64 << 10;
 /// Labels of a task at most.
 const LABELS_MOST: usize = 64;
@@ -440,8 +440,8 @@ fn answer(p: &AskRespondParams) -> Result<(), Error> {
     }
     let input =
         p.updated_input.as_ref().map(|input| serde_json::to_string(input).map_or(0, |text| text.len()));
-    if input.is_some_and(|bytes| bytes > PROMPT_MOST) {
-        return Err(too_much("updatedInput", PROMPT_MOST, "bytes in updatedInput"));
+    if input.is_some_and(|bytes| bytes > SHOWN_MOST) {
+        return Err(too_much("updatedInput", SHOWN_MOST, "bytes in updatedInput"));
     }
     Ok(())
 }
@@ -457,7 +457,7 @@ pub(crate) fn asked(asked: &Asked) -> Result<(), Error> {
             }
             input.to_string().len()
         }
-        What::Question { questions } => questions.to_string().len(),
+        What::Question { questions } => serde_json::to_string(questions).map_or(0, |text| text.len()),
         What::Plan { plan } => plan.len(),
     };
     if shown > SHOWN_MOST {

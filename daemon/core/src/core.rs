@@ -131,6 +131,7 @@ impl Core {
                 Ok(None)
             }
             Input::Ask(run, asked) => self.ask(cx, run, *asked).map(Some),
+            Input::Plans(run) => self.begin_plan(cx, run).map(|()| None),
             Input::Runner(event) => {
                 self.runner_event(cx, event);
                 Ok(None)

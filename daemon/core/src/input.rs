@@ -36,6 +36,8 @@ pub enum Input {
     NoticesTaken(u64, Vec<NotificationId>),
     /// A run asks, and waits for the answer.
     Ask(Run, Box<Asked>),
+    /// A run plans from now on.
+    Plans(Run),
     /// A runner reports.
     Runner(RunnerEvent),
     /// An archived task that a call needs, as the edge read it from the store.

@@ -19,6 +19,7 @@ mod confine;
 pub mod hold;
 pub mod index;
 pub mod list;
+pub(crate) mod mode;
 pub(crate) mod output;
 pub mod queue;
 pub mod resolve;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 
 use crate::hook::Said;
 use crate::message::Usage;
 use crate::provider::Provider;
 use crate::provider::price::Price;
-use crate::tool::{Ask, Outcome};
+use crate::tool::{Ask, Outcome, Question};
 
 /// Something that came for the agent while it worked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub enum Progress {
 pub enum Permission {
     /// It may go on.
     Allowed,
+    /// It may go on with another input.
+    Changed(Value),
     /// It may not; the reason goes to the model.
     Denied(String),
 }
@@ -132,6 +135,15 @@ pub enum Errand {
     Stop {
         /// The task.
         task: String,
+    },
+    /// A person's answers.
+    Question(Vec<Question>),
+    /// That it only reads, until a plan of its is approved.
+    BeginPlan,
+    /// A person's word on a plan.
+    Plan {
+        /// The plan.
+        plan: String,
     },
 }
 

@@ -234,6 +234,7 @@ fn by_access(mode: Mode, rules: &Rules, call: &Call<'_>, seen: &Seen<'_>) -> Dec
         Access::Writes if inside => ask("it changes a file, and no rule allows that".to_owned()),
         Access::Reads | Access::Writes => ask(outside()),
         Access::Talks => allow("it only speaks to the rest of the daemon"),
+        Access::Steers => allow("a person decides whether the agent may do more"),
         Access::Fetches => ask("it looks at the network, and no rule allows that".to_owned()),
         Access::Runs => {
             let opaque = seen.commands.as_ref().and_then(|(_, commands)| commands.opaque);

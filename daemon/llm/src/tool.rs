@@ -14,6 +14,7 @@ mod memory;
 mod notebook_edit;
 mod path;
 mod place;
+mod plan_mode;
 mod read;
 mod send_message;
 pub mod skill;
@@ -44,7 +45,7 @@ use crate::host::Host;
 use crate::provider::mask::Mask;
 
 pub use agent::Agent;
-pub use ask_user_question::AskUserQuestion;
+pub use ask_user_question::{AskUserQuestion, Choice, Question};
 pub use bash::{Bash, Left};
 pub use edit::Edit;
 pub use files::Files;
@@ -52,6 +53,7 @@ pub use glob::Glob;
 pub use grep::Grep;
 pub use memory::Memory;
 pub use notebook_edit::NotebookEdit;
+pub use plan_mode::{EnterPlanMode, ExitPlanMode};
 pub use read::Read;
 pub use send_message::SendMessage;
 pub use skill::Skill;
@@ -114,6 +116,8 @@ pub enum Access {
     Fetches,
     /// It speaks to the rest of the daemon.
     Talks,
+    /// It changes what the agent may do from then on, so nothing runs beside it.
+    Steers,
 }
 
 impl Access {
@@ -121,7 +125,7 @@ impl Access {
     pub const fn is_parallel(self) -> bool {
         match self {
             Self::Reads | Self::Fetches | Self::Talks => true,
-            Self::Writes | Self::Runs => false,
+            Self::Writes | Self::Runs | Self::Steers => false,
         }
     }
 }
@@ -141,6 +145,14 @@ pub struct Ask {
     pub cwd: PathBuf,
     /// What hooks said to it.
     pub hooked: Word,
+}
+
+impl Ask {
+    /// The same call with another input.
+    pub fn give(&mut self, tool: &dyn Tool, input: Value) {
+        (self.summary, self.access) = (tool.summary(&input), tool.access(&input));
+        self.input = input;
+    }
 }
 
 /// What a call gave.
@@ -269,6 +281,8 @@ pub fn with(flags: Flags) -> Vec<Arc<dyn Tool>> {
         Arc::new(TaskOutput),
         Arc::new(TaskStop),
         Arc::new(AskUserQuestion),
+        Arc::new(EnterPlanMode),
+        Arc::new(ExitPlanMode),
         Arc::new(WebFetch::default()),
         Arc::new(Memory),
     ];
@@ -320,7 +334,7 @@ mod tests {
     #[test]
     fn the_tools_come_in_a_fixed_order() {
         let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion WebFetch Memory ToolSearch SyntheticOutput";
+        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion EnterPlanMode ExitPlanMode WebFetch Memory ToolSearch SyntheticOutput";
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();

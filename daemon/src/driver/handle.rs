@@ -250,6 +250,14 @@ impl Handle {
         }
     }
 
+    /// A run plans from now on.
+    ///
+    /// # Errors
+    /// `alreadyTerminal` for a run that is over or is being stopped.
+    pub async fn plans(&self, run: Run) -> Result<(), Error> {
+        self.send(Input::Plans(run)).await.map(drop)
+    }
+
     /// A runner reports.
     pub async fn report(&self, event: RunnerEvent) {
         self.tell(Input::Runner(event)).await;

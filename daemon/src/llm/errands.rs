@@ -68,6 +68,9 @@ impl Desk {
             Errand::Send { to, message, summary } => self.send(to, message, summary).await,
             Errand::Look { task, wait } => self.look(&task, wait).await,
             Errand::Stop { task } => self.stop(&task).await,
+            Errand::Question(questions) => self.question(questions).await,
+            Errand::BeginPlan => self.begin_plan().await,
+            Errand::Plan { plan } => self.hand_in(&plan).await,
         };
         done.unwrap_or_else(|error| Outcome::error(sentence(&error)))
     }
@@ -101,7 +104,9 @@ impl Desk {
             ..AgentSpawnParams::default()
         };
         if let Some(id) = child.resume {
-            params.resume_agent_id = Some(self.own(&id).await?.id);
+            let task = self.own(&id).await?;
+            self.may_go_on(&task).await?;
+            params.resume_agent_id = Some(task.id);
             params.cwd = None;
         }
         let task = self.call_with_values(params).await?;
@@ -192,6 +197,7 @@ impl Desk {
         if task.prompt.is_none() && task.command.is_some() {
             return Err(unknown);
         }
+        self.may_go_on(&task).await?;
         let mut params = TaskResumeParams {
             task_id: task.id.to_string(),
             prompt: Some(message),

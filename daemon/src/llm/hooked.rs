@@ -40,8 +40,9 @@ impl Desk {
     /// What hooks say in a person's place; `None` where they leave it to one.
     pub(super) async fn hooks_permit(&self, ask: &Ask) -> Option<Permission> {
         let watch = self.watch_of_now().await?;
-        match self.told_by_hooks(watch.permission(&ask.tool, &ask.input).await).word {
-            Word::Allow => Some(Permission::Allowed),
+        let said = self.told_by_hooks(watch.permission(&ask.tool, &ask.input).await);
+        match said.word {
+            Word::Allow => Some(said.input.map_or(Permission::Allowed, Permission::Changed)),
             Word::Deny(why) => Some(Permission::Denied(format!(
                 "A hook denied this call: {why}. {}({}) was not run.",
                 ask.tool, ask.summary

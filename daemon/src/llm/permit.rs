@@ -3,16 +3,16 @@
 
 use ccagent_core::ask::{Asked, What};
 use ccagent_core::bounds::SHOWN_MOST;
+use ccagent_llm::alias;
 use ccagent_llm::hook::Word;
 use ccagent_llm::host::Permission;
-use ccagent_llm::tool::{Access, Ask};
+use ccagent_llm::tool::{self, Access, Ask};
 use ccagent_proto::Error;
 use ccagent_proto::ask::{self as wire, AskAnswer, AskBehavior, AskState};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
 use super::judge::{Judge, Verdict};
-use crate::hub::Key;
 
 /// Characters of a text that are shown, where a whole input is too long.
 const TEXT_SHOWN: usize = 4000;
@@ -33,7 +33,10 @@ impl Desk {
                 Some(denied @ Permission::Denied(_)) => Ok(denied),
                 // What a rule wants asked a person is asked.
                 Some(Permission::Allowed) if !by_rule => Ok(Permission::Allowed),
-                Some(Permission::Allowed) | None => self.ask_somebody(&ask, &reason).await,
+                Some(Permission::Changed(input)) if !by_rule => self.changed(&ask, input).await,
+                Some(Permission::Allowed | Permission::Changed(_)) | None => {
+                    self.ask_somebody(&ask, &reason).await
+                }
             },
             Err(error) => Err(error),
         };
@@ -65,6 +68,21 @@ impl Desk {
         judged.map_err(|error| Error::new(ccagent_proto::Kind::Internal, error.to_string()))
     }
 
+    /// A call that a hook allowed with another input: a person is asked where a rule wants that asked.
+    async fn changed(&self, ask: &Ask, input: Value) -> Result<Permission, Error> {
+        let mut changed = ask.clone();
+        change(&mut changed, input.clone());
+        let judge = self.judge_of_now().await;
+        match self.judge_again(judge, &changed).await? {
+            Verdict::Asks { reason, by_rule: true } => {
+                let permission = self.ask_somebody(&changed, &reason).await?;
+                Ok(if permission == Permission::Allowed { Permission::Changed(input) } else { permission })
+            }
+            Verdict::Denied(why) => Ok(Permission::Denied(why)),
+            Verdict::Allowed | Verdict::Asks { by_rule: false, .. } => Ok(Permission::Changed(input)),
+        }
+    }
+
     async fn ask_somebody(&self, ask: &Ask, reason: &str) -> Result<Permission, Error> {
         let what = What::Permission {
             tool: ask.tool.as_str().into(),
@@ -75,19 +93,36 @@ impl Desk {
             rules: self.judge.suggest(ask),
         };
         let cwd = ask.cwd.display().to_string();
-        // Watched from before it is there: an answer that comes at once is not missed.
-        let mut watch = self.hub.watch([Key::Task(self.task)]);
         let asked = Asked { what, summary: ask.summary.clone(), cwd };
-        let id = self.handle.asks((self.task, self.attempt), asked).await?.id;
-        self.output.say(&format!("? waits for permission: {id}\n"));
-        loop {
-            let caller = self.caller.clone();
-            let now = self.handle.ask(move |core, _| core.ask_get(&caller, id)).await??;
-            match now.state {
-                AskState::Pending => watch.changed().await,
-                AskState::Answered | AskState::Expired | AskState::Withdrawn => return Ok(end_of(&now, ask)),
-            }
+        let ended = self.put(asked).await?;
+        match end_of(&ended, ask) {
+            Permission::Denied(why) => Ok(Permission::Denied(why)),
+            Permission::Allowed => self.allowed(ask, None).await,
+            Permission::Changed(input) => self.allowed(ask, Some(input)).await,
         }
+    }
+
+    /// What a person, or a hook in a person's place, allowed, if the rules and the mode of by now don't deny it: whoever
+    /// answers gives a call no more than that, and no other input that they would deny.
+    async fn allowed(&self, ask: &Ask, input: Option<Value>) -> Result<Permission, Error> {
+        let mut ask = ask.clone();
+        if let Some(input) = &input {
+            change(&mut ask, input.clone());
+        }
+        let judge = self.judge_of_now().await;
+        Ok(match (self.judge_again(judge, &ask).await?, input) {
+            (Verdict::Denied(why), _) => Permission::Denied(why),
+            (Verdict::Allowed | Verdict::Asks { .. }, Some(input)) => Permission::Changed(input),
+            (Verdict::Allowed | Verdict::Asks { .. }, None) => Permission::Allowed,
+        })
+    }
+}
+
+/// Gives a call another input; what a server's tool does with that nobody here knows.
+fn change(ask: &mut Ask, input: Value) {
+    match tool::builtin().iter().find(|tool| alias::same(&tool.spec().name, &ask.tool)) {
+        Some(tool) => ask.give(&**tool, input),
+        None => ask.input = input,
     }
 }
 
@@ -106,7 +141,12 @@ fn hooked(verdict: Verdict, word: &Word) -> Verdict {
 fn end_of(now: &wire::Ask, ask: &Ask) -> Permission {
     let call = format!("{}({}) was not run.", ask.tool, ask.summary);
     let why = match (&now.answer, now.state) {
-        (Some(AskAnswer { behavior: AskBehavior::Allow, .. }), _) => return Permission::Allowed,
+        (Some(AskAnswer { behavior: AskBehavior::Allow, updated_input: Some(input), .. }), _) => {
+            return Permission::Changed(input.clone());
+        }
+        (Some(AskAnswer { behavior: AskBehavior::Allow, updated_input: None, .. }), _) => {
+            return Permission::Allowed;
+        }
         (Some(AskAnswer { behavior: AskBehavior::Deny, message: Some(message), .. }), _) => {
             format!("This call was denied: {message}. {call}")
         }
@@ -130,6 +170,7 @@ const fn risk(access: Access) -> &'static str {
         Access::Runs => "runs",
         Access::Fetches => "fetches",
         Access::Talks => "talks",
+        Access::Steers => "steers",
     }
 }
 

@@ -106,7 +106,7 @@ async fn prepare(
         Setup::of(inner, handle, start).await?;
     let company = Company::of(&looked, (&brief, &launch.cwd), start, &inner.settings.shim);
     let Looked { provider, judge, programs, temp, writable, .. } = looked;
-    let secrets = known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]);
+    let mask = Mask::new(known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]));
     let desk = Arc::new(Desk {
         task: start.task,
         attempt: start.attempt,
@@ -131,8 +131,8 @@ async fn prepare(
     });
     // Before it begins: a fork that began has what it goes on from, whatever becomes of its parent. Done again, it is the
     // same.
-    let found = conversation(start, &brief).await?;
-    begin(&desk).await?;
+    let mut found = conversation(start, &brief).await?;
+    begin(&desk, &mut found, &mask).await?;
     let files = inner.files_for(brief.fork.as_ref().filter(|_| fork::is_new(&found)));
     inner.has_files(start.task, run, &files);
     let (mut servers, mut asides) = company.join(&desk, &halt).await;
@@ -146,7 +146,7 @@ async fn prepare(
         memory: brief.memory.as_ref().map(PathBuf::from),
         stop: CancellationToken::new(),
         most: RESULT_MOST,
-        mask: Arc::new(Mask::new(secrets)),
+        mask: Arc::new(mask),
         files,
         shim: inner.settings.shim.clone(),
         left: Left::default(),
@@ -218,10 +218,12 @@ pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) 
         .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
 }
 
-/// Says that it begins, and waits until that is stored: from here on a crash interrupts it.
-async fn begin(desk: &Desk) -> Result<(), String> {
+/// Says that it begins, and waits until that is stored: from here on a crash interrupts it. What was answered to an earlier
+/// run that could not be told any more is told now.
+async fn begin(desk: &Desk, found: &mut Found, mask: &Mask) -> Result<(), String> {
     desk.report(Report::Began).await;
-    desk.handle.ask(|_, _| ()).await.map_err(|error| error.to_string())
+    desk.handle.ask(|_, _| ()).await.map_err(|error| error.to_string())?;
+    desk.tell_late(found, mask).await
 }
 
 /// The conversation that an earlier run left, or a new one.

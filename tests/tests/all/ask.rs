@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 
 use ccagent_proto::Kind;
@@ -12,7 +12,7 @@ use ccagent_tests::{Conn, Daemon, PATIENCE};
 use serde_json::{Value, json};
 
 /// An agent that plays a script in the daemon's directory; gives its task's id.
-async fn play(daemon: &Daemon, conn: &Conn, script: &str, more: Value) -> String {
+pub(super) async fn play(daemon: &Daemon, conn: &Conn, script: &str, more: Value) -> String {
     let mut params = json!({
         "prompt": format!("```offline\n{script}\n```"), "model": "offline", "runInBackground": true,
         "cwd": daemon.home.path(), "env": { "HOME": daemon.home.path() },
@@ -29,7 +29,7 @@ fn writes(names: &[&str]) -> String {
 }
 
 /// The ask for which a task waits, once it does.
-async fn asked(conn: &Conn, id: &str) -> Value {
+pub(super) async fn asked(conn: &Conn, id: &str) -> Value {
     let params = json!({ "taskIds": [id], "for": "waiting", "timeoutMs": 50_000 });
     let waited = conn.ok("task.wait", params).await;
     let task = &waited["tasks"][0];
@@ -38,7 +38,7 @@ async fn asked(conn: &Conn, id: &str) -> Value {
     conn.ok("ask.get", json!({ "askId": task["waitingOn"]["id"] })).await
 }
 
-async fn respond(conn: &Conn, ask: &Value, answer: Value) -> Value {
+pub(super) async fn respond(conn: &Conn, ask: &Value, answer: Value) -> Value {
     let mut params = json!({ "askId": ask["id"] });
     merge(&mut params, answer);
     conn.ok("ask.respond", params).await
@@ -190,6 +190,43 @@ async fn a_deadline_denies() {
     daemon.end().await;
 }
 
+/// C47, I11, TP-17: who allows a call may give it another input, which is taken as if the model had given it: what a rule
+/// denies is denied, and what the tool does not take is said to the model. An input that is none is refused.
+#[tokio::test]
+async fn another_input_is_judged_again() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    fs::create_dir_all(daemon.home.join(".claude")).unwrap();
+    let rules = json!({ "permissions": { "deny": ["Write(secret*)"] } });
+    fs::write(daemon.home.join(".claude/settings.json"), rules.to_string()).unwrap();
+    let id = play(&daemon, &conn, &writes(&["one", "two", "three", "four"]), json!({})).await;
+    let text = json!({ "askId": asked(&conn, &id).await["id"], "behavior": "allow", "updatedInput": "one" });
+    assert_eq!(conn.err("ask.respond", text).await.data["path"], "updatedInput");
+    for input in [
+        json!({ "file_path": "other", "content": "y" }),
+        json!({ "file_path": "secret.txt", "content": "y" }),
+        json!({ "file_path": "other", "text": "y" }),
+    ] {
+        let ask = asked(&conn, &id).await;
+        respond(&conn, &ask, json!({ "behavior": "allow", "updatedInput": input })).await;
+    }
+    // A rule that denies it was written while somebody was asked.
+    let ask = asked(&conn, &id).await;
+    let rules = json!({ "permissions": { "deny": ["Write"] } });
+    fs::write(daemon.home.join(".claude/settings.json"), rules.to_string()).unwrap();
+    respond(&conn, &ask, json!({ "behavior": "allow" })).await;
+    conn.wait(&id).await;
+    assert_eq!(fs::read_to_string(daemon.home.join("other")).unwrap(), "y");
+    for name in ["one", "two", "three", "four", "secret.txt"] {
+        assert!(!daemon.home.join(name).exists(), "{name}");
+    }
+    let told = conn.ok("task.transcript", json!({ "taskId": id })).await.to_string();
+    for said in ["Write(secret*)", "bad input at text", "says deny: Write\""] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    daemon.end().await;
+}
+
 /// A17, I11: an agent on the socket can't answer, least of all itself.
 #[tokio::test]
 async fn an_agent_answers_nothing() {
@@ -261,40 +298,67 @@ fn a_run_at_a_terminal_asks_there() {
         return ccagent_tests::skip("script (util-linux) is not installed");
     }
     let daemon = Daemon::start();
-    let prompt = format!("```offline\n{}\n```", writes(&["one.txt", "two.txt"]));
-    fs::write(daemon.home.join("prompt"), prompt).unwrap();
-    let ctl = daemon.home.ctl(&["run", "--model", "offline", "--prompt-file", "prompt"]);
-    let words: Vec<&str> =
-        std::iter::once(ctl.get_program()).chain(ctl.get_args()).map(|word| word.to_str().unwrap()).collect();
-    let mut command = Command::new("script");
-    command.args(["-qec", &words.join(" "), "/dev/null"]).current_dir(daemon.home.path());
-    command.envs(ctl.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.env("HOME", daemon.home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (shows, shown) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut byte = [0];
-        while screen.read_exact(&mut byte).is_ok() && shows.send(byte[0]).is_ok() {}
-    });
-    let until = |text: &str| {
-        let mut seen = Vec::new();
-        while !seen.ends_with(text.as_bytes()) {
-            let byte = shown.recv_timeout(PATIENCE);
-            seen.push(byte.unwrap_or_else(|_| panic!("{text}: {}", String::from_utf8_lossy(&seen))));
-        }
-        String::from_utf8(seen).unwrap()
-    };
-    let first = until("the agent\r\n> ");
+    let mut terminal = Terminal::run(&daemon, &writes(&["one.txt", "two.txt"]), &[]);
+    let first = terminal.until("the agent\r\n> ");
     for shown in ["asks for Write(", "| content: x", "y once", "s for this session"] {
         assert!(first.contains(shown), "{shown}: {first}");
     }
-    keys.write_all(b"what\n").unwrap();
-    until("> ");
-    keys.write_all(b"y\n").unwrap();
-    until("the agent\r\n> ");
-    keys.write_all(b"n not that one\n").unwrap();
-    until("denied: not that one");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    terminal.types("what");
+    terminal.until("> ");
+    terminal.types("y");
+    terminal.until("the agent\r\n> ");
+    terminal.types("n not that one");
+    terminal.until("denied: not that one");
+    assert_eq!(terminal.code(), Some(0));
     assert!(daemon.home.join("one.txt").exists() && !daemon.home.join("two.txt").exists());
+}
+
+/// A `run` at a terminal.
+pub(super) struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    shown: mpsc::Receiver<u8>,
+}
+
+impl Terminal {
+    /// Runs a script in the daemon's directory.
+    pub(super) fn run(daemon: &Daemon, script: &str, more: &[&str]) -> Self {
+        fs::write(daemon.home.join("prompt"), format!("```offline\n{script}\n```")).unwrap();
+        let args = ["run", "--model", "offline", "--prompt-file", "prompt"];
+        let ctl = daemon.home.ctl(&[&args, more].concat());
+        let words: Vec<&str> = std::iter::once(ctl.get_program())
+            .chain(ctl.get_args())
+            .map(|word| word.to_str().unwrap())
+            .collect();
+        let mut command = Command::new("script");
+        command.args(["-qec", &words.join(" "), "/dev/null"]).current_dir(daemon.home.path());
+        command.envs(ctl.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("HOME", daemon.home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (shows, shown) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            while screen.read_exact(&mut byte).is_ok() && shows.send(byte[0]).is_ok() {}
+        });
+        Self { child, keys, shown }
+    }
+
+    /// What is shown up to a text.
+    pub(super) fn until(&self, text: &str) -> String {
+        let mut seen = Vec::new();
+        while !seen.ends_with(text.as_bytes()) {
+            let byte = self.shown.recv_timeout(PATIENCE);
+            seen.push(byte.unwrap_or_else(|_| panic!("{text}: {}", String::from_utf8_lossy(&seen))));
+        }
+        String::from_utf8(seen).unwrap()
+    }
+
+    pub(super) fn types(&mut self, line: &str) {
+        writeln!(self.keys, "{line}").unwrap();
+    }
+
+    pub(super) fn code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
 }

@@ -106,6 +106,40 @@ async fn a_hook_answers_for_no_rule_that_wants_a_person_asked() {
     daemon.end().await;
 }
 
+/// C18, PM-10, I11: a hook in a person's place may give a call another input: then that is made, unless a rule denies it or
+/// wants a person asked.
+#[tokio::test]
+async fn a_hook_gives_no_input_that_the_rules_deny() {
+    let daemon = Daemon::start();
+    let other = r#"{"behavior": "allow", "updatedInput": {"command": "touch other"}}"#;
+    let allow = format!("echo '{{\"hookSpecificOutput\": {{\"decision\": {other}}}}}'");
+    let env = user(&daemon, &hook("PermissionRequest", "", &allow));
+    let conn = daemon.connect().await;
+    let script = "- call: Bash\n  with: {command: touch asked}\n- say: '{{result}}'";
+    let rules = async |rules: Value| {
+        fs::create_dir_all(daemon.home.join("work/.claude")).unwrap();
+        let rules = json!({ "permissions": rules }).to_string();
+        fs::write(daemon.home.join("work/.claude/settings.json"), rules).unwrap();
+        play(&daemon, &conn, &env, script, json!({})).await
+    };
+    let id = rules(json!({ "deny": ["Bash(touch other)"] })).await;
+    let task = conn.wait(&id).await;
+    assert!(task["result"]["text"].as_str().unwrap().contains("not permitted"), "{task}");
+    assert!(!daemon.home.join("work/other").exists());
+    let id = rules(json!({ "ask": ["Bash(touch other)"] })).await;
+    let waited = conn.ok("task.wait", json!({"taskIds": [id], "for": "waiting", "timeoutMs": 50_000})).await;
+    let ask = waited["tasks"][0]["waitingOn"]["id"].clone();
+    let shown = conn.ok("ask.get", json!({ "askId": ask })).await;
+    assert_eq!(shown["input"]["command"], "touch other", "{shown}");
+    conn.ok("ask.respond", json!({ "askId": ask, "behavior": "deny" })).await;
+    conn.wait(&id).await;
+    assert!(!daemon.home.join("work/other").exists());
+    let id = rules(json!({})).await;
+    conn.wait(&id).await;
+    assert!(daemon.home.join("work/other").exists() && !daemon.home.join("work/asked").exists());
+    daemon.end().await;
+}
+
 /// C18: hooks hear of a beginning and add to it, and keep a run from ending until they are content; an agent of the
 /// executor has none.
 #[tokio::test]

@@ -3,18 +3,20 @@
 //! A rule in a repository's file may have come with it. It counts only where its text stands in a grant for that
 //! repository, which this daemon made when a person said *always*.
 
+use std::collections::BTreeMap;
+
 use ccagent_proto::ask::{Ask, AskAnswer, AskBehavior, AskRespondParams, AskScope};
 use ccagent_proto::daemon::Role;
-use ccagent_proto::{Error, Kind, SessionId};
+use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 
-use super::{Row, State, What};
+use super::{Row, State, What, question};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::record::Record;
 use crate::table::Stored;
-use crate::task::unbuilt;
+use crate::task::mode;
 
 /// Rules of a grant at most.
 pub const RULES_MOST: usize = 1000;
@@ -70,12 +72,16 @@ impl Core {
     ) -> Result<Ask, Error> {
         let row = self.answerable(caller, &params)?;
         let (id, grant) = (row.id, grant_of(row, &params));
+        let approved = approved(row, &params);
         if let Some((key, rules)) = grant {
             self.grant(cx, key, rules)?;
         }
-        let AskRespondParams { behavior, scope, answers, message, .. } = params;
+        let AskRespondParams { behavior, scope, answers, message, updated_input, mode, .. } = params;
         let scope = (behavior == AskBehavior::Allow).then(|| scope.unwrap_or_default());
-        let answer = AskAnswer { behavior, scope, message, answers };
+        if let Some(task) = approved {
+            self.end_plan(cx, task, mode.as_deref());
+        }
+        let answer = AskAnswer { behavior, scope, message, answers, updated_input, mode };
         let by = self.answers_as(caller).into();
         self.close_ask(cx, id, State::Answered { answer, by });
         self.ask_get(caller, id)
@@ -92,6 +98,7 @@ impl Core {
         }
         let row = self.seen_ask(caller, params.ask_id)?;
         self.may_answer(caller, row)?;
+        self.may_give(caller, params.mode.as_deref())?;
         let (kind, why) = match &row.state {
             State::Pending => return fitting(row, params),
             State::Answered { by, .. } => (Kind::AskAnswered, format!("was answered by {by}")),
@@ -102,10 +109,10 @@ impl Core {
         Err(Error::new(kind, format!("{} {why}", row.id)).with("ask", ask))
     }
 
-    /// A permission and a question are an operator's to answer; a plan its lead's too.
+    /// A permission and a question are an operator's to answer; a plan its lead's too, unless the lead itself made it.
     fn may_answer(&self, caller: &Caller, row: &Row) -> Result<(), Error> {
         let own_plan = match &row.what {
-            What::Plan { .. } => self.role(caller) == Role::Lead,
+            What::Plan { .. } => self.role(caller) == Role::Lead && self.task_of(caller) != Some(row.task),
             What::Permission { .. } | What::Question { .. } => false,
         };
         if caller.who == Who::Operator || own_plan {
@@ -114,6 +121,17 @@ impl Core {
         let role = self.role(caller).word();
         let why = format!("only an operator answers {}: the role of this caller is {role}", row.id);
         Err(Error::new(Kind::AskNotYours, why).with("role", role).with("needs", "operator"))
+    }
+
+    /// A mode that asks less is a person's to give, as every permission is (I11).
+    fn may_give(&self, caller: &Caller, mode: Option<&str>) -> Result<(), Error> {
+        match mode {
+            Some(mode) if caller.who != Who::Operator && !mode::asks_as_much(mode) => {
+                let why = format!("only an operator approves a plan with the mode {mode:?}");
+                Err(self.refusal(caller, &why, "operator").with("path", "mode"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn answers_as(&self, caller: &Caller) -> String {
@@ -163,20 +181,64 @@ fn grant_of(row: &Row, params: &AskRespondParams) -> Option<(String, Vec<Box<str
     Some((id, rules.clone()))
 }
 
+/// The task whose plan an answer approves.
+fn approved(row: &Row, params: &AskRespondParams) -> Option<TaskId> {
+    match (&row.what, params.behavior) {
+        (What::Plan { .. }, AskBehavior::Allow) => Some(row.task),
+        (What::Permission { .. } | What::Question { .. } | What::Plan { .. }, _) => None,
+    }
+}
+
 /// Refuses an answer that says what this ask can't take.
 fn fitting<'a>(row: &'a Row, params: &AskRespondParams) -> Result<&'a Row, Error> {
-    for (name, given) in [("updatedInput", params.updated_input.is_some()), ("mode", params.mode.is_some())] {
-        if given {
-            return Err(unbuilt(name));
-        }
-    }
     let bad = |path: &str, why: &str| Err(Error::new(Kind::InvalidParams, why).with("path", path));
     let further = params.scope.is_some_and(|scope| scope != AskScope::Once);
-    match &row.what {
-        What::Permission { .. } | What::Plan { .. } if params.answers.is_some() => {
-            bad("answers", "only a question takes answers")
+    let denies = params.behavior == AskBehavior::Deny;
+    match (&row.what, &params.answers) {
+        (What::Permission { .. } | What::Plan { .. }, Some(_)) => {
+            return bad("answers", "only a question takes answers");
         }
-        What::Permission { .. } if further && params.behavior == AskBehavior::Deny => {
+        (What::Question { .. }, Some(_)) if denies => {
+            return bad(
+                "answers",
+                "a question that is denied has no answers: words for the agent are a message",
+            );
+        }
+        (What::Question { questions }, answers) if !denies => {
+            question::check(questions, answers.as_ref().unwrap_or(&BTreeMap::new()))?;
+        }
+        (What::Permission { .. } | What::Question { .. } | What::Plan { .. }, _) => {}
+    }
+    match (&row.what, &params.updated_input) {
+        (What::Question { .. } | What::Plan { .. }, Some(_)) => {
+            return bad("updatedInput", "only a tool call that waits for permission takes another input");
+        }
+        (What::Permission { .. }, Some(_)) if denies => {
+            return bad("updatedInput", "a call that is denied is not made, so it takes no input");
+        }
+        (What::Permission { .. }, Some(_)) if further => {
+            return bad(
+                "scope",
+                "the rules mean the call as it was asked: with another input it is allowed once",
+            );
+        }
+        (What::Permission { .. }, Some(input)) if !input.is_object() => {
+            return bad("updatedInput", "the input of a tool is an object");
+        }
+        (_, None) | (What::Permission { .. }, Some(_)) => {}
+    }
+    match (&row.what, params.mode.as_deref()) {
+        (_, None) => {}
+        (What::Permission { .. } | What::Question { .. }, Some(_)) => {
+            return bad("mode", "only a plan is answered with a mode; session.setMode changes a lead's");
+        }
+        (What::Plan { .. }, Some(_)) if denies => {
+            return bad("mode", "a plan that is denied leaves the agent in plan mode");
+        }
+        (What::Plan { .. }, Some(mode)) => mode::check(mode)?,
+    }
+    match &row.what {
+        What::Permission { .. } if further && denies => {
             bad("scope", "what is denied is denied once: to deny more, write a rule into a settings file")
         }
         What::Permission { rules, .. } if further && rules.is_empty() => {

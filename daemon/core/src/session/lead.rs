@@ -200,12 +200,18 @@ impl Core {
         let session = self.session_of(caller, params.session_id.as_ref())?;
         shape::check_mode(Some(&params.value)).map_err(|error| error.with("path", "value"))?;
         if let Some(id) = self.lead_of(&session).map(|row| row.id) {
-            let mode = params.value.as_str().into();
-            self.tasks.update(cx, id, |row| Arc::make_mut(&mut row.spec).permission_mode = mode);
+            self.switch_mode(cx, id, &params.value);
         }
-        self.sessions.update(cx, &session, |row| row.permission_mode = params.value);
-        session_event(cx, &session, "session.updated");
+        self.mode_of_session(cx, &session, params.value);
         Ok(Empty {})
+    }
+
+    /// A session's mode is its lead's.
+    pub(crate) fn mode_of_session(&mut self, cx: &mut Cx<'_>, session: &SessionId, mode: String) {
+        if self.sessions.get(session).is_some_and(|row| row.permission_mode != mode) {
+            self.sessions.update(cx, session, |row| row.permission_mode = mode);
+            session_event(cx, session, "session.updated");
+        }
     }
 
     pub(crate) fn session_set_model(

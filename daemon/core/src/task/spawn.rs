@@ -303,6 +303,7 @@ impl Core {
                 .or(params.permission_mode)
                 .unwrap_or_else(|| "default".to_owned())
                 .into(),
+            mode_before: None,
             runner: runner_of(&launch.argv),
             program: launch.argv.first().map(String::as_str).unwrap_or_default().into(),
             cwd: launch.cwd.as_str().into(),

@@ -29,6 +29,9 @@ pub struct Spec {
     pub model: Option<Box<str>>,
     /// The permission mode.
     pub permission_mode: Box<str>,
+    /// The one before that, while it plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_before: Option<Box<str>>,
     /// What carries out its runs.
     #[serde(default = "process")]
     pub runner: RunnerKind,

@@ -183,8 +183,8 @@ fn ask_call(known: &Known, random: &Random) -> Request {
             scope: random.sometimes(50, random.one(&[AskScope::Once, AskScope::Session, AskScope::Always])),
             answers: None,
             message: random.sometimes(30, "for a reason".to_owned()),
-            updated_input: None,
-            mode: None,
+            updated_input: random.sometimes(10, serde_json::json!({ "command": "make" })),
+            mode: random.sometimes(10, random.one(&["acceptEdits", "plan"]).to_owned()),
         }),
     }
 }
@@ -200,7 +200,10 @@ fn session_call(known: &Known, random: &Random) -> Request {
             idempotency_key: key(random),
         }),
         17..=18 => Request::SessionInterrupt(SessionInterruptParams { session_id: maybe }),
-        19 => Request::SessionSetMode(SessionSetParams { session_id: maybe, value: "plan".to_owned() }),
+        19 => Request::SessionSetMode(SessionSetParams {
+            session_id: maybe,
+            value: random.one(&["plan", "default"]).to_owned(),
+        }),
         0..=2 => Request::SessionOpen(SessionOpenParams {
             name: random.sometimes(50, name(random)),
             cwd: random.sometimes(50, "/w".to_owned()),

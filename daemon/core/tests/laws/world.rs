@@ -159,7 +159,8 @@ impl World {
             331..=480 => self.processes.step(&self.random),
             481..=640 => self.commit(),
             641..=760 => self.carry_out(),
-            761..=785 => self.ask(),
+            761..=783 => self.ask(),
+            784..=785 => self.plans(),
             _ => self.call(),
         }
     }
@@ -168,7 +169,7 @@ impl World {
     fn ask(&mut self) {
         let Some(run) = self.random.pick(&self.processes.runs()).copied() else { return };
         let rules = if self.random.percent(80) { vec!["Bash(make)".into()] } else { Vec::new() };
-        let what = What::Permission {
+        let permission = What::Permission {
             tool: "Bash".into(),
             input: serde_json::json!({}),
             reason: "no rule allows it".into(),
@@ -176,6 +177,8 @@ impl World {
             root: self.random.one(&["/a", "/b"]).into(),
             rules,
         };
+        let plan = What::Plan { plan: "first this".into() };
+        let what = if self.random.percent(70) { permission } else { plan };
         let asked = Asked { what, summary: "make".to_owned(), cwd: "/a".to_owned() };
         let before = self.core.clone();
         let mut cx = Cx::new(self.now, &mut self.ids);
@@ -189,6 +192,21 @@ impl World {
                 assert!(writes.is_empty() && effects.is_empty(), "L1: a refusal says something: {error}");
                 assert!(before == self.core, "L1: a refusal changes something: {error}");
             }
+        }
+        self.took(writes, effects);
+    }
+
+    /// A run plans from now on; one that is over, or about to be, is refused.
+    fn plans(&mut self) {
+        let Some(run) = self.random.pick(&self.processes.runs()).copied() else { return };
+        let before = self.core.clone();
+        let mut cx = Cx::new(self.now, &mut self.ids);
+        let answer = self.core.apply(&mut cx, Input::Plans(run));
+        let (writes, effects) = (cx.writes, cx.effects);
+        self.show(Shown::Step("plans"));
+        if let Err(error) = answer {
+            assert!(writes.is_empty() && effects.is_empty(), "L1: a refusal says something: {error}");
+            assert!(before == self.core, "L1: a refusal changes something: {error}");
         }
         self.took(writes, effects);
     }

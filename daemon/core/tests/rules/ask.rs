@@ -30,11 +30,11 @@ fn asked(rules: &[&str]) -> Asked {
     Asked { what, summary: "make".into(), cwd: "/repo/src".into() }
 }
 
-fn plan() -> Asked {
+pub(crate) fn plan() -> Asked {
     Asked { what: What::Plan { plan: "first this".into() }, summary: "a plan".into(), cwd: "/".into() }
 }
 
-fn try_ask(desk: &mut Desk, task: TaskId, attempt: u32, asked: Asked) -> Result<Ask, Error> {
+pub(crate) fn try_ask(desk: &mut Desk, task: TaskId, attempt: u32, asked: Asked) -> Result<Ask, Error> {
     match desk.try_input(Input::Ask((task, attempt), Box::new(asked)))? {
         Some(Response::AskGet(ask)) => Ok(ask),
         other => panic!("{other:?}"),
@@ -45,13 +45,13 @@ fn ask(desk: &mut Desk, task: TaskId) -> Ask {
     try_ask(desk, task, 1, asked(&["Bash(make)"])).unwrap()
 }
 
-fn running(desk: &mut Desk) -> TaskId {
+pub(crate) fn running(desk: &mut Desk) -> TaskId {
     let task = desk.spawn(named("ann"));
     desk.started(task);
     task
 }
 
-fn answer(id: AskId, behavior: AskBehavior) -> AskRespondParams {
+pub(crate) fn answer(id: AskId, behavior: AskBehavior) -> AskRespondParams {
     let (scope, answers, message, updated_input, mode) = (None, None, None, None, None);
     AskRespondParams { ask_id: id, behavior, scope, answers, message, updated_input, mode }
 }
@@ -238,10 +238,26 @@ fn an_answer_that_does_not_fit_is_refused() {
         let refused = desk.refused::<AskRespond>(&person(), params, Kind::InvalidParams);
         assert_eq!(refused.data["path"], path, "{refused}");
     }
-    let input = AskRespondParams { updated_input: Some(json!({})), ..answer(known, AskBehavior::Allow) };
-    desk.refused::<AskRespond>(&person(), input, Kind::FeatureOff);
+    let input = |input| AskRespondParams { updated_input: Some(input), ..answer(known, AskBehavior::Allow) };
+    let (text, other) = (input(json!("rm")), input(json!({ "command": "make all" })));
+    let large = input(json!({ "command": "x".repeat(SHOWN_MOST) }));
+    let denied = AskRespondParams { behavior: AskBehavior::Deny, ..other.clone() };
+    let further = AskRespondParams { scope: Some(AskScope::Session), ..other.clone() };
+    let mode = AskRespondParams { mode: Some("acceptEdits".into()), ..answer(known, AskBehavior::Allow) };
+    for (params, path) in [
+        (text, "updatedInput"),
+        (large, "updatedInput"),
+        (denied, "updatedInput"),
+        (further, "scope"),
+        (mode, "mode"),
+    ] {
+        let refused = desk.refused::<AskRespond>(&person(), params, Kind::InvalidParams);
+        assert_eq!(refused.data["path"], path, "{refused}");
+    }
     desk.refused::<AskRespond>(&person(), answer(AskId(99), AskBehavior::Deny), Kind::NotFound);
     assert_eq!(desk.get(task).pending_asks, 2);
+    let answered = desk.ok::<AskRespond>(&person(), other).answer.unwrap();
+    assert_eq!(answered.updated_input, Some(json!({ "command": "make all" })));
 }
 
 /// I8: asks are bounded in size and number; of those that are over the oldest are forgotten.

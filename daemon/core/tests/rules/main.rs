@@ -20,6 +20,10 @@ mod message;
 #[cfg(test)]
 mod notification;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
+mod question;
+#[cfg(test)]
 mod queue;
 #[cfg(test)]
 mod recovery;

@@ -87,7 +87,6 @@ fn large_ask(desk: &mut Desk) {
         rules: vec![wide(32 << 10).into()],
     };
     let asked = Asked { what, summary: wide(PROMPT_MOST), cwd: wide(PATH_MOST) };
-    desk.input(Input::Ask((task, 1), Box::new(asked)));
     let params = AskRespondParams {
         ask_id: AskId(1),
         behavior: AskBehavior::Allow,
@@ -97,7 +96,13 @@ fn large_ask(desk: &mut Desk) {
         updated_input: None,
         mode: None,
     };
-    desk.ok::<AskRespond>(&person(), params);
+    let input = serde_json::json!({ "i": wide(SHOWN_MOST / 6 - 2) });
+    let other =
+        AskRespondParams { ask_id: AskId(2), scope: None, updated_input: Some(input), ..params.clone() };
+    for params in [params, other] {
+        desk.input(Input::Ask((task, 1), Box::new(asked.clone())));
+        desk.ok::<AskRespond>(&person(), params);
+    }
 }
 
 /// I8, I1: whatever calls bring, no row is larger than the store takes it: that would end the daemon.

@@ -171,6 +171,7 @@ impl Agent {
         };
         match self.host.ask(ask.clone()).await {
             Permission::Allowed => {}
+            Permission::Changed(input) => ask.give(&***tool, input),
             Permission::Denied(why) => return Outcome::error(why),
         }
         let _turn = if ask.access.is_parallel() {

@@ -30,8 +30,7 @@ impl Agent {
             return Err(Box::new(Outcome { halt, ..Outcome::error(text) }));
         }
         if let Some(input) = said.input.take() {
-            (ask.summary, ask.access) = (tool.summary(&input), tool.access(&input));
-            ask.input = input;
+            ask.give(&**tool, input);
         }
         ask.hooked = std::mem::take(&mut said.word);
         Ok(said)

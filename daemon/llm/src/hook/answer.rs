@@ -138,13 +138,17 @@ impl Said {
     fn decides(&mut self, decision: Decision) {
         let Decision { behavior, message, updated_input } = decision;
         match behavior.as_str() {
-            "allow" if updated_input.is_some() => {
+            // It allows the call with that input alone.
+            "allow" if updated_input.as_ref().is_some_and(|input| !input.is_object()) => {
                 self.notes.push(
-                    "a hook allowed a call with another input, which PreToolUse can do: it is asked for"
+                    "a hook allowed a call with an updatedInput that is no object: it is asked for"
                         .to_owned(),
                 );
             }
-            "allow" => self.word(Word::Allow),
+            "allow" => {
+                self.word(Word::Allow);
+                self.changes(updated_input);
+            }
             "deny" => {
                 self.word(Word::Deny(message.map_or_else(|| "a hook denied it".to_owned(), cut)));
             }

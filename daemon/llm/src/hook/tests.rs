@@ -89,6 +89,20 @@ async fn answers_are_put_together() {
     let permit = r#"echo '{"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "no"}}}'"#;
     let said = watch(dir.path(), Event::PermissionRequest, &[("", permit)]).permission("X", &json!({})).await;
     assert_eq!(said.word, Word::Deny("no".to_owned()));
+    let other = |input: &str| {
+        let allow = format!(r#"{{"decision": {{"behavior": "allow", "updatedInput": {input}}}}}"#);
+        format!("echo '{{\"hookSpecificOutput\": {allow}}}'")
+    };
+    for (input, word, changed) in
+        [(r#"{"a": 2}"#, Word::Allow, Some(json!({"a": 2}))), (r#""rm""#, Word::Nothing, None)]
+    {
+        let permits = watch(dir.path(), Event::PermissionRequest, &[("", &other(input))]);
+        let said = permits.permission("X", &json!({})).await;
+        assert_eq!(
+            (said.word, said.input, said.notes.len()),
+            (word, changed.clone(), usize::from(changed.is_none()))
+        );
+    }
     let block = r#"echo '{"decision": "block", "reason": "write the tests"}'"#;
     let said = watch(dir.path(), Event::SubagentStop, &[("Explore", block)]).stop(Some("done"), 0).await;
     assert_eq!(said.word, Word::Deny("write the tests".to_owned()));

@@ -23,12 +23,13 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode of an agent whose parent has this one: a parent that asks for less wins over the definition (PM-07).
+    /// The mode of an agent whose parent has this one: a parent that asks for less wins over the definition (PM-07), and so
+    /// does one that plans, for what it may not change it has nobody else change.
     #[must_use]
     pub const fn of_child(self, definition: Option<Self>) -> Self {
         match (self, definition) {
-            (Self::BypassPermissions | Self::AcceptEdits, _) | (_, None) => self,
-            (Self::Default | Self::Plan | Self::DontAsk | Self::Bubble, Some(mode)) => mode,
+            (Self::BypassPermissions | Self::AcceptEdits | Self::Plan, _) | (_, None) => self,
+            (Self::Default | Self::DontAsk | Self::Bubble, Some(mode)) => mode,
         }
     }
 
@@ -46,9 +47,9 @@ impl Mode {
 mod tests {
     use super::*;
 
-    /// E68, PM-07: over all parents and children, a parent that bypasses or accepts edits wins.
+    /// E68, PM-07: over all parents and children, a parent that bypasses, accepts edits or plans wins.
     #[test]
-    fn a_parent_that_asks_for_less_wins() {
+    fn a_parent_that_asks_for_less_or_plans_wins() {
         let all = [
             Mode::Default,
             Mode::AcceptEdits,
@@ -60,7 +61,7 @@ mod tests {
         for parent in all {
             assert_eq!(parent.of_child(None), parent);
             for child in all {
-                let wins = matches!(parent, Mode::BypassPermissions | Mode::AcceptEdits);
+                let wins = matches!(parent, Mode::BypassPermissions | Mode::AcceptEdits | Mode::Plan);
                 assert_eq!(parent.of_child(Some(child)), if wins { parent } else { child });
                 assert_ne!(parent.of_child(Some(child)).without_bypass(), Mode::BypassPermissions);
             }

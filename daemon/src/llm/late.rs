@@ -1,0 +1,102 @@
+//! Answers that a person gave and an agent was never told: the daemon ended between the two. What was acknowledged is not
+//! lost (I1), so the next run finds them as the results of its calls.
+
+use ccagent_llm::agent::unanswered;
+use ccagent_llm::message::{Block, Call, Message, Role};
+use ccagent_llm::provider::mask::Mask;
+use ccagent_llm::tool::{self, Outcome};
+use ccagent_llm::transcript::Found;
+use ccagent_proto::ask::{Ask, AskBehavior, AskState};
+
+use super::desk::Desk;
+use super::{plan, question, run};
+
+impl Desk {
+    /// Puts such answers into the conversation; calls beside them that nobody answered are said to be unsure.
+    pub(super) async fn tell_late(&self, found: &mut Found, mask: &Mask) -> Result<(), String> {
+        let mut results = unanswered(&found.messages);
+        let last = found.messages.last().cloned().filter(|_| !results.is_empty());
+        let Some(last) = last.filter(|last| last.calls().any(|call| is_put(&call))) else { return Ok(()) };
+        let run = (self.task, self.attempt);
+        let asks = self.handle.ask(move |core, _| core.asked_before(run)).await.map_err(run::said)?;
+        let mode = self.setting().await.map(|setting| setting.mode).unwrap_or_default();
+        let mut told = false;
+        for (result, call) in results.iter_mut().zip(last.calls()) {
+            if let (Block::ToolResult { content, is_error, .. }, Some(outcome)) =
+                (result, late(&call, &asks, &mode))
+            {
+                (*content, *is_error, told) = (mask.text(outcome.text), outcome.is_error, true);
+            }
+        }
+        if told {
+            let message = Message { role: Role::User, content: results };
+            found.transcript.message(&message, Vec::new()).await.map_err(run::said)?;
+            found.messages.push(message);
+        }
+        Ok(())
+    }
+}
+
+fn is_put(call: &Call<'_>) -> bool {
+    matches!(call.name, "AskUserQuestion" | "ExitPlanMode")
+}
+
+/// What the newest ask that a call can have made came to, where somebody answered it.
+fn late(call: &Call<'_>, asks: &[Ask], mode: &str) -> Option<Outcome> {
+    let newest = |is: &dyn Fn(&Ask) -> bool| {
+        asks.iter().find(|ask| is(ask)).filter(|ask| ask.state == AskState::Answered)
+    };
+    match call.name {
+        "AskUserQuestion" => {
+            let asked: Vec<tool::Question> = serde_json::from_value(call.input["questions"].clone()).ok()?;
+            let questions = question::of_tool(asked);
+            newest(&|ask| ask.questions.as_ref() == Some(&questions))
+                .map(|ask| question::told(&questions, ask))
+        }
+        "ExitPlanMode" => {
+            let text = call.input["plan"].as_str()?;
+            let ask = newest(&|ask| ask.plan.as_deref() == Some(text))?;
+            // Who plans by now had that approved before it planned again.
+            let before = ask.answer.as_ref()?.behavior == AskBehavior::Allow && mode == "plan";
+            (!before).then(|| plan::told(ask, mode))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn ask(state: &str, more: &Value) -> Ask {
+        let mut ask = json!({
+            "id": "ask_7", "kind": "plan", "taskId": "agent_00000000-0000-0000-0000-000000000007", "attempt": 1,
+            "sessionId": "main", "summary": "", "cwd": "/", "rules": [], "state": state, "createdAt": 0
+        });
+        ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(ask).unwrap()
+    }
+
+    /// I1, A14: only the newest ask of a call says what became of it, and only where somebody answered it.
+    #[test]
+    fn an_answer_is_told_for_the_call_that_it_was_given_to() {
+        let denied = json!({ "plan": "first", "answer": { "behavior": "deny", "message": "smaller" } });
+        let allowed = json!({ "plan": "first", "answer": { "behavior": "allow" } });
+        let (denied, allowed) = (ask("answered", &denied), ask("answered", &allowed));
+        let withdrawn = ask("withdrawn", &json!({ "plan": "first" }));
+        let told = |plan: &str, asks: &[Ask], mode: &str| {
+            let input = json!({ "plan": plan });
+            late(&Call { id: "1", name: "ExitPlanMode", input: &input }, asks, mode)
+                .map(|outcome| outcome.text)
+        };
+        assert!(told("first", std::slice::from_ref(&denied), "plan").unwrap().contains("smaller"));
+        assert!(
+            told("first", std::slice::from_ref(&allowed), "acceptEdits").unwrap().contains("is approved")
+        );
+        assert_eq!(told("first", std::slice::from_ref(&allowed), "plan"), None);
+        assert_eq!(told("first", &[withdrawn, denied], "plan"), None);
+        assert_eq!(told("other", &[allowed], "default"), None);
+    }
+}
