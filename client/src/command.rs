@@ -118,7 +118,7 @@ enum Command {
     #[command(subcommand)]
     Daemon(daemon::Command),
     /// Check that everything is as it should be
-    Doctor,
+    Doctor(doctor::Args),
     /// Read and change the config file
     #[command(subcommand)]
     Config(config::Command),
@@ -197,7 +197,7 @@ async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
         Command::Rpc(args) => rpc::run(app, args).await,
         Command::Schema => rpc::schema(app),
         Command::Daemon(command) => daemon::run(app, command).await,
-        Command::Doctor => doctor::run(app).await,
+        Command::Doctor(args) => doctor::run(app, &args).await,
         Command::Config(command) => config::run(app, command).await,
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(args),

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use ccagent_core::Limits;
 use ccagent_llm::provider::setting::Setting;
+use ccagent_llm::search::endpoint::Setting as Endpoint;
 use ccagent_proto::daemon::ConfigValue;
 use ccagent_proto::{Millis, place};
 use nix::unistd::{Uid, User};
@@ -196,12 +197,24 @@ impl Config {
         self.values.get("sandbox.writes").and_then(|value| value.value.as_bool()).unwrap_or(false)
     }
 
+    /// The endpoint that searches the network, where one is named.
+    pub fn search(&self) -> Option<Endpoint> {
+        let named = |key: &str| Some(self.text(key).to_owned()).filter(|text| !text.is_empty());
+        Some(Endpoint { url: named("web.search_url")?, key_env: named("web.search_key_env") })
+    }
+
     /// The feature flags.
     pub fn flags(&self) -> BTreeMap<String, bool> {
         let flags = self.values.iter().filter_map(|(key, value)| {
             Some((key.strip_prefix("flags.")?.to_owned(), value.value.as_bool().unwrap_or(false)))
         });
         flags.collect()
+    }
+
+    /// After how long an agent goes to the background by itself; 0 is never.
+    fn auto_background(&self) -> Millis {
+        let is_on = self.get("flags.tengu_auto_background_agents").as_bool() == Some(true);
+        if is_on { self.millis("task.auto_background") } else { 0 }
     }
 
     /// The numbers that the core's rules use.
@@ -219,6 +232,7 @@ impl Config {
             archive_ms: self.millis("task.archive"),
             archive_count: self.count("task.archive_count"),
             run_ms: self.millis("task.run"),
+            auto_background_ms: self.auto_background(),
             grace_ms: self.millis("task.grace"),
             stop_all_ms: self.millis("task.stop_all"),
             output: self.bytes("output.task"),

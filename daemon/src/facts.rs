@@ -110,7 +110,10 @@ impl Facts {
             }),
             set_flag: {
                 let facts = self.clone();
-                Box::new(move |(name, on)| Box::pin(std::future::ready(facts.set_flag(&name, on))))
+                Box::new(move |(name, on)| {
+                    let facts = facts.clone();
+                    Box::pin(async move { facts.set_flag(&name, on).await })
+                })
             },
             reload: Box::new(move |()| Box::pin(reload.clone().reload())),
             export: Box::new(move |path| {
@@ -137,10 +140,11 @@ impl Facts {
     }
 
     /// Switches a feature on or off.
-    fn set_flag(&self, name: &str, on: bool) -> Result<bool, Error> {
+    async fn set_flag(&self, name: &str, on: bool) -> Result<bool, Error> {
         if !self.config.set_flag(name, on) {
             return Err(no_flag(name));
         }
+        self.handle.reconfigure(self.config.current().limits()).await;
         self.tell_agents();
         Ok(true)
     }
@@ -248,8 +252,11 @@ fn no_flag(name: &str) -> Error {
 /// What of a config agents inside the daemon are made with.
 fn known(config: &Config, trust: Arc<Trust>) -> Known {
     let flags = config.flags().into_iter().map(|(name, on)| (name, serde_json::Value::from(on)));
+    let search = config.search();
+    let key = search.as_ref().and_then(|search| search.key_env.clone());
     Known {
-        table: Table::new(config.providers.clone()),
+        table: Table::new(config.providers.clone()).beside(key),
+        search,
         max_fork_depth: config.max_fork_depth(),
         confines: config.confines(),
         flags: serde_json::from_value(flags.collect::<serde_json::Map<_, _>>().into()).unwrap_or_default(),

@@ -24,7 +24,9 @@ mod plan;
 mod put;
 mod question;
 pub(crate) mod run;
+mod search;
 mod setup;
+pub(crate) mod trial;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -42,6 +44,7 @@ use ccagent_llm::flags::Flags;
 use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
 use ccagent_llm::provider::sibling::Siblings;
+use ccagent_llm::search::endpoint::Setting as Endpoint;
 use ccagent_llm::tool::Files;
 use ccagent_proto::task::{Task, TaskAbort, TaskError};
 use ccagent_proto::{Millis, TaskId};
@@ -76,6 +79,8 @@ pub struct Settings {
 pub struct Known {
     /// The providers of models.
     pub table: Table,
+    /// The endpoint that searches the network for them, where there is one.
+    pub search: Option<Endpoint>,
     /// Which features are on.
     pub flags: Flags,
     /// What of repositories may run.
@@ -170,10 +175,8 @@ impl Agents {
         inner.live().insert(task, live);
         let span = tracing::info_span!("attempt", %task, attempt);
         let work = async move {
-            let running = run::run(inner.clone(), handle.clone(), start, run, halt).boxed();
-            let running = AssertUnwindSafe(running).catch_unwind();
-            let Some(ended) = inner.detach.run_until_cancelled(running).await else { return };
-            let finished = ended.unwrap_or_else(|panic| broken(panic::text(&*panic)));
+            let running = whole(run::run(inner.clone(), handle.clone(), start, run, halt).boxed());
+            let Some(finished) = inner.detach.run_until_cancelled(running).await else { return };
             // What it was handed and did not acknowledge is its mailbox's again.
             handle.disconnected(run).await;
             let what = Report::Finished(Box::new(finished));
@@ -265,6 +268,11 @@ impl Inner {
     }
 }
 
+/// The end of a run, also of one that panics: the daemon and all other runs go on.
+async fn whole(run: impl Future<Output = Finished>) -> Finished {
+    AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|panic| broken(panic::text(&*panic)))
+}
+
 /// The end of a run that panicked (TS-13).
 fn broken(why: &str) -> Finished {
     tracing::error!(cause = why, "an agent's run panicked");
@@ -274,4 +282,25 @@ fn broken(why: &str) -> Finished {
 fn failed(kind: &str, message: impl Into<String>) -> Finished {
     let error = TaskError { kind: kind.to_owned(), cause: None, message: message.into() };
     Finished { error: Some(error), ..Finished::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TS-13: a run that panics, at once or later, ends as a failed one with the cause; who drives it goes on.
+    #[tokio::test]
+    async fn a_run_that_panics_is_a_failed_one() {
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("there is no end")
+        };
+        let ended = whole(later).await.error.unwrap();
+        assert_eq!(
+            (ended.kind.as_str(), ended.message.as_str()),
+            ("panic", "its run broke: there is no end")
+        );
+        let well = Finished { text: Some("done".into()), ..Finished::default() };
+        assert_eq!(whole(async { well.clone() }).await, well);
+    }
 }

@@ -207,6 +207,11 @@ impl Runner {
         self.inner.settings.shim.clone()
     }
 
+    /// The agents inside the daemon.
+    pub(crate) fn inside(&self) -> &Agents {
+        &self.inner.inside
+    }
+
     /// What agents inside the daemon are made with.
     pub fn known(&self) -> Arc<Known> {
         self.inner.inside.known()

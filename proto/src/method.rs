@@ -185,6 +185,10 @@ calls! { $
         "Gives one ask.";
     AskRespond "ask.respond" ask::AskRespondParams => ask::Ask,
         "Answers an ask; the first answer counts.";
+    PermissionAddRule "permission.addRule" permission::PermissionAddRuleParams => permission::PermissionChangeResult,
+        "Adds a permission rule to a session, or to a settings file.";
+    PermissionRemoveRule "permission.removeRule" permission::PermissionRemoveRuleParams => permission::PermissionChangeResult,
+        "Takes a permission rule out of a session, or out of a settings file.";
     TeamCreate "team.create" team::TeamCreateParams => team::Team,
         "Makes a team.";
     TeamGet "team.get" team::TeamGetParams => team::Team,
@@ -240,6 +244,8 @@ edges! { $
         "Says which runners this machine has.";
     ProviderList "provider.list" provider::ProviderListParams => provider::ProviderListResult,
         "Lists the providers of models, as the caller's environment leads to them.";
+    ProviderTest "provider.test" provider::ProviderTestParams => provider::ProviderTestResult,
+        "Asks a model for a word, and says what failed where it does not answer.";
     PermissionCheck "permission.check" permission::PermissionCheckParams => permission::PermissionCheckResult,
         "Says what would become of a tool call, without making it.";
     PermissionRules "permission.rules" permission::PermissionRulesParams => permission::PermissionRulesResult,

@@ -84,3 +84,62 @@ pub struct PermissionRulesResult {
     /// The rules that hold, in the order in which they are looked through.
     pub rules: Vec<PermissionRule>,
 }
+
+/// Where a rule is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PermissionDestination {
+    /// With the session, until that ends.
+    Session,
+    /// In the repository's `.claude/settings.json`.
+    Project,
+    /// In the repository's `.claude/settings.local.json`.
+    Local,
+    /// In the user's `.claude/settings.json`.
+    User,
+}
+
+/// Params of `permission.addRule`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionAddRuleParams {
+    /// `Tool` or `Tool(what)`.
+    pub rule: String,
+    /// What it does with a call that it means.
+    pub behavior: PermissionBehavior,
+    /// Where it is kept.
+    pub destination: PermissionDestination,
+    /// The session whose rule it is, or in whose directory; the caller's when absent.
+    pub session_id: Option<SessionId>,
+    /// The project, or a directory in it; where the session or the caller works when absent.
+    pub cwd: Option<String>,
+}
+
+/// Params of `permission.removeRule`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionRemoveRuleParams {
+    /// The rule, as it was written.
+    pub rule: String,
+    /// Where it is kept.
+    pub destination: PermissionDestination,
+    /// What it does; whatever it does when absent.
+    pub behavior: Option<PermissionBehavior>,
+    /// The session whose rule it is, or in whose directory; the caller's when absent.
+    pub session_id: Option<SessionId>,
+    /// The project, or a directory in it; where the session or the caller works when absent.
+    pub cwd: Option<String>,
+}
+
+/// Result of `permission.addRule` and `permission.removeRule`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionChangeResult {
+    /// Whether that changed anything: not where the rule was there, or was gone, already.
+    pub changed: bool,
+    /// The file in which it is kept.
+    pub path: Option<String>,
+}

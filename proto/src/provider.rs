@@ -61,3 +61,39 @@ pub struct ProviderListResult {
     /// The providers, in the order in which they are tried.
     pub providers: Vec<Provider>,
 }
+
+/// Params of `provider.test`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProviderTestParams {
+    /// The provider; the one that a run without a model would ask when absent.
+    pub provider: Option<String>,
+    /// The model, as a run would name it; the provider's default when absent.
+    pub model: Option<String>,
+    /// Variables above those of the caller, as a spawn has them. Values are not kept.
+    pub env: Option<BTreeMap<String, String>>,
+    /// How long an answer is waited for; 30 s when absent, ten minutes at most.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Result of `provider.test`: an answer came. Else the error says what failed.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderTestResult {
+    /// The provider that answered.
+    pub provider: String,
+    /// The model, as the provider knows it.
+    pub model: String,
+    /// The provider's address, without the password that may stand in it.
+    pub base_url: Option<String>,
+    /// From the request to the beginning of its answer.
+    pub latency_ms: u64,
+    /// From the request to the end of its answer.
+    pub duration_ms: u64,
+    /// Tokens of the request.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+}

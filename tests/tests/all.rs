@@ -3,11 +3,14 @@
 #![cfg(test)]
 
 mod all {
+    mod agent_list;
     mod agents;
     mod ask;
     mod attach;
+    mod background;
     mod cli;
     mod confine;
+    mod context;
     mod coordinator;
     mod definition;
     mod event;
@@ -26,8 +29,10 @@ mod all {
     mod notification;
     mod output;
     mod permission;
+    mod permission_rule;
     mod plan;
     mod process;
+    mod provider;
     mod question;
     mod restart;
     mod role;
@@ -45,4 +50,5 @@ mod all {
     mod team;
     mod transcript;
     mod trust;
+    mod web_search;
 }

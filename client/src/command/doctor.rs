@@ -7,7 +7,8 @@ use std::path::Path;
 
 use ccagent_client::{Client, Error, Place, start};
 use ccagent_proto::daemon::DaemonStatusResult;
-use ccagent_proto::method::DaemonStatus;
+use ccagent_proto::method::{DaemonStatus, ProviderTest};
+use ccagent_proto::provider::{ProviderTestParams, ProviderTestResult};
 use ccagent_proto::{Empty, version};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,6 +17,13 @@ use serde_with::skip_serializing_none;
 use crate::app::{App, hello};
 use crate::exit::Exit;
 use crate::render;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Ask a model for a word as well, as `run --model` names it; without a name the one that a run would ask
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "")]
+    model: Option<String>,
+}
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -55,7 +63,7 @@ struct Report<'a> {
     checks: &'a [Check],
 }
 
-pub(super) async fn run(app: &App) -> anyhow::Result<Exit> {
+pub(super) async fn run(app: &App, args: &Args) -> anyhow::Result<Exit> {
     let place = match app.place() {
         Ok(place) => place,
         Err(error) => {
@@ -77,6 +85,9 @@ pub(super) async fn run(app: &App) -> anyhow::Result<Exit> {
                 .iter()
                 .map(|text| Check::warn("daemon", text.clone(), "the daemon says so itself")),
         );
+    }
+    if let Some(model) = &args.model {
+        checks.push(asked(&place, model).await);
     }
     show(app, &checks)
 }
@@ -194,6 +205,30 @@ async fn trust(place: &Place) -> Option<Check> {
     let advice = "look at what they run, then: ccagentctl trust add";
     (!held.is_empty())
         .then(|| Check::warn("trust", format!("not trusted, so not run: {}", held.join(", ")), advice))
+}
+
+/// Whether a model answers.
+async fn asked(place: &Place, model: &str) -> Check {
+    let params = ProviderTestParams {
+        model: Some(model.to_owned()).filter(|model| !model.is_empty()),
+        env: Some(super::run::here()),
+        ..ProviderTestParams::default()
+    };
+    let answered = async {
+        let client = Client::connect(&place.socket).await?;
+        client.greet(hello(place)).await?;
+        client.call::<ProviderTest>(params).await
+    };
+    match answered.await {
+        Ok(answered) => {
+            let ProviderTestResult { provider, model, latency_ms, .. } = answered;
+            Check::ok("model", format!("{provider}/{model} answers, after {latency_ms} ms"))
+        }
+        Err(error) => {
+            let message = format!("{:#}", anyhow::Error::from(error));
+            Check::fail("model", message, "see which providers there are: ccagentctl rpc provider.list")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::message::{MessageDeliverParams, MessageSendParams};
 use ccagent_proto::method::Request;
 use ccagent_proto::permission::{PermissionCheckParams, PermissionRulesParams};
+use ccagent_proto::provider::ProviderTestParams;
 use ccagent_proto::session::{
     SessionMessagesParams, SessionOpenParams, SessionPromptParams, SessionSetParams,
 };
@@ -25,6 +26,8 @@ use crate::ask::{Asked, What};
 
 /// Bytes of a name, an id, a cursor, a reason or another short text at most.
 pub const TEXT_MOST: usize = 1 << 10;
+/// Bytes of a permission rule at most.
+pub const RULE_MOST: usize = 16 << 10;
 /// Bytes of a path at most, as the kernel has it.
 pub const PATH_MOST: usize = 4095;
 /// Bytes at most of a prompt, and of what only a line is kept of.
@@ -106,6 +109,8 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
             short("cursor", p.cursor.as_ref())
         }
         Request::AskRespond(p) => answer(p),
+        Request::PermissionAddRule(p) => permission_rule(&p.rule, p.session_id.as_ref(), p.cwd.as_deref()),
+        Request::PermissionRemoveRule(p) => permission_rule(&p.rule, p.session_id.as_ref(), p.cwd.as_deref()),
         Request::TeamGet(p) => short("name", Some(&p.name)),
         Request::TeamDelete(p) => short("name", Some(&p.name)),
         Request::NotificationAck(_)
@@ -238,6 +243,29 @@ pub fn permission_rules(params: &PermissionRulesParams) -> Result<(), Error> {
     texts(&[
         ("sessionId", id_of(params.session_id.as_ref()), TEXT_MOST),
         ("cwd", params.cwd.as_deref(), PATH_MOST),
+    ])
+}
+
+/// Refuses a test of a provider that names what can be none.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn provider_test(params: &ProviderTestParams) -> Result<(), Error> {
+    texts(&[
+        ("provider", params.provider.as_deref(), TEXT_MOST),
+        ("model", params.model.as_deref(), TEXT_MOST),
+    ])
+}
+
+/// Refuses a rule that is longer than any that an answer makes.
+///
+/// # Errors
+/// `invalidParams` with the place.
+pub fn permission_rule(rule: &str, session: Option<&SessionId>, cwd: Option<&str>) -> Result<(), Error> {
+    texts(&[
+        ("rule", Some(rule), RULE_MOST),
+        ("sessionId", id_of(session), TEXT_MOST),
+        ("cwd", cwd, PATH_MOST),
     ])
 }
 

@@ -20,6 +20,7 @@ use crate::mailbox::Mail;
 use crate::record::Counter;
 use crate::session::Pause;
 use crate::table::Table;
+use crate::task::foreground::Foreground;
 use crate::task::output::Printed;
 use crate::task::{Archive, Past, Tasks, Work};
 use crate::{bounds, mailbox, message, notification, session, team};
@@ -54,7 +55,7 @@ pub struct Core {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
     /// Connections that wait for a task in the foreground: its end is theirs to hear of first.
-    pub(crate) foreground: BTreeMap<TaskId, u64>,
+    pub(crate) foreground: Foreground,
     /// Connections that hold a message.
     pub(crate) handed: BTreeMap<MessageId, u64>,
     /// Connections that hold a notification.
@@ -168,10 +169,8 @@ impl Core {
     /// When a `Tick` is due.
     pub fn next_deadline(&self) -> Option<Millis> {
         let keys = self.keys.oldest().map(|key| key.at.saturating_add(self.limits.key_ms));
-        [self.tasks.next_deadline(), self.archive_deadline(), self.asks.next_deadline(), keys]
-            .into_iter()
-            .flatten()
-            .min()
+        let tasks = [self.tasks.next_deadline(), self.foreground_deadline(), self.archive_deadline()];
+        tasks.into_iter().chain([self.asks.next_deadline(), keys]).flatten().min()
     }
 
     /// Does a share of what is due; what is left is due at once.
@@ -179,6 +178,7 @@ impl Core {
         for id in self.tasks.due(cx.now, AT_ONCE) {
             self.due(cx, id);
         }
+        self.leave_foreground(cx);
         self.prune_archive(cx);
         self.expire_asks(cx);
         self.expire_keys(cx);
@@ -188,9 +188,7 @@ impl Core {
         self.take_back(cx, conn);
         self.absent(cx, conn);
         self.take_back_notices(cx, conn);
-        let waited: Vec<TaskId> =
-            self.live.foreground.iter().filter(|(_, holder)| **holder == conn).map(|(id, _)| *id).collect();
-        for id in waited {
+        for id in self.live.foreground.of(conn) {
             self.move_to_background(cx, id);
         }
     }
@@ -259,6 +257,12 @@ impl Core {
             Request::AskList(p) => Response::AskList(self.ask_list(caller, &p)?),
             Request::AskGet(p) => Response::AskGet(self.ask_get(caller, p.ask_id)?),
             Request::AskRespond(p) => Response::AskRespond(self.ask_respond(cx, caller, p)?),
+            Request::PermissionAddRule(p) => {
+                Response::PermissionAddRule(self.permission_add_rule(cx, caller, p)?)
+            }
+            Request::PermissionRemoveRule(p) => {
+                Response::PermissionRemoveRule(self.permission_remove_rule(cx, caller, &p)?)
+            }
             Request::TeamCreate(p) => Response::TeamCreate(self.team_create(cx, caller, p)?),
             Request::TeamGet(p) => Response::TeamGet(self.team_get(now, caller, &p.name)?),
             Request::TeamList(p) => Response::TeamList(self.team_list(now, caller, &p)?),

@@ -275,6 +275,8 @@ fn keyed(request: &Request) -> Option<(String, String)> {
         | Request::TeamHeartbeat(_)
         | Request::AskList(_)
         | Request::AskGet(_)
-        | Request::AskRespond(_) => return None,
+        | Request::AskRespond(_)
+        | Request::PermissionAddRule(_)
+        | Request::PermissionRemoveRule(_) => return None,
     })
 }

@@ -27,6 +27,7 @@ pub mod mailbox;
 pub mod message;
 pub mod notification;
 pub mod page;
+pub mod permission;
 pub mod record;
 pub mod recovery;
 pub mod role;

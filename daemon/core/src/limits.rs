@@ -29,6 +29,8 @@ pub struct Limits {
     pub archive_count: u32,
     /// The run limit; 0 is none.
     pub run_ms: Millis,
+    /// After how long an agent that is waited for goes to the background by itself; 0 is never.
+    pub auto_background_ms: Millis,
     /// Time between TERM and KILL.
     pub grace_ms: Millis,
     /// How long stop-all waits.
@@ -64,6 +66,7 @@ impl Default for Limits {
             archive_ms: 30 * DAY,
             archive_count: 100_000,
             run_ms: 0,
+            auto_background_ms: 0,
             grace_ms: 10_000,
             stop_all_ms: 5_000,
             output: 5 * 1024 * MIB,

@@ -319,7 +319,7 @@ impl Core {
     pub(crate) fn unheard(&mut self, cx: &mut Cx<'_>, conn: u64, runs: &[Run]) {
         for (task, attempt) in runs {
             if self.tasks.get(task).is_some_and(|row| row.attempt == *attempt)
-                && self.live.foreground.get(task) == Some(&conn)
+                && self.live.foreground.get(task) == Some(conn)
             {
                 self.live.foreground.remove(task);
             }

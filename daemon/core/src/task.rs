@@ -16,6 +16,7 @@
 pub mod archive;
 pub mod brief;
 mod confine;
+pub(crate) mod foreground;
 pub mod hold;
 pub mod index;
 pub mod list;
@@ -43,7 +44,7 @@ use crate::record::Record;
 use crate::table::Stored;
 
 pub use archive::Archive;
-pub use brief::{Brief, Fork, Own};
+pub use brief::{Agents, Brief, Fork, Own};
 pub use index::Tasks;
 pub use spec::{Budget, Spec};
 pub use work::{Step, Work};

@@ -12,6 +12,7 @@ use crate::hook::Said;
 use crate::message::Usage;
 use crate::provider::Provider;
 use crate::provider::price::Price;
+use crate::search::{Found, Query, SearchError};
 use crate::tool::{Ask, Outcome, Question};
 
 /// Something that came for the agent while it worked.
@@ -207,6 +208,11 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
     /// Does what the agent asks of the rest of the daemon, in its name.
     fn errand(&self, _errand: Errand) -> BoxFuture<'_, Outcome> {
         async { Outcome::error("There is nobody else here.") }.boxed()
+    }
+
+    /// Searches the network for the agent.
+    fn search<'a>(&'a self, _query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>> {
+        async { Err(SearchError::Unsupported { who: "nobody here".to_owned() }) }.boxed()
     }
 
     /// Runs a command as a task of its own, in the agent's environment; gives the task's id, or what the model is told

@@ -26,6 +26,7 @@ pub mod prompt;
 pub mod provider;
 pub mod quote;
 pub mod route;
+pub mod search;
 pub mod tether;
 pub mod tool;
 pub mod transcript;

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::definition::Definition;
 use crate::flags::Flags;
 
+pub mod agents;
 pub mod directory;
 pub mod fork;
 pub mod instructions;
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(of_executor(Some(" "), None, "p"), "p");
     }
 
-    /// AD-25: who only reads does without instructions, under the flag.
+    /// AD-25, FF-07: who only reads does without instructions, under the flag.
     #[test]
     fn readers_do_without_instructions_under_the_flag() {
         let reader = Definition { tools: Some(vec!["Read".into()]), ..Definition::default() };

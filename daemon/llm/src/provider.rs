@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Message, Usage};
+use crate::search::{Found, Query, SearchError};
 use crate::tool::Spec;
 
 pub mod anthropic;
@@ -27,7 +29,7 @@ pub mod setting;
 pub mod sibling;
 mod sse;
 #[cfg(test)]
-mod stub;
+pub(crate) mod stub;
 
 /// One request to a model. What is in it leaves in this order: tools, system, messages; the longer the same beginning,
 /// the more of it a provider has in its cache.
@@ -180,4 +182,10 @@ impl Failure {
 pub trait Provider: std::fmt::Debug + Send + Sync {
     /// Answers one request, once: trying again is the caller's. Dropping the future takes the request back.
     fn answer<'a>(&'a self, request: Request<'a>, sink: Sink<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;
+
+    /// Searches the network, in one request beside the conversation, where it can.
+    fn search<'a>(&'a self, model: &'a str, _query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>> {
+        async move { Err(SearchError::Unsupported { who: format!("the provider of the model {model}") }) }
+            .boxed()
+    }
 }

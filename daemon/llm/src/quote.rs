@@ -5,7 +5,8 @@
 //! escaped whole.
 
 /// The elements that only the daemon writes.
-const OURS: &[&str] = &["task-notification", "message", "usage", "system-reminder", "fetched", "hook"];
+const OURS: &[&str] =
+    &["task-notification", "message", "usage", "system-reminder", "fetched", "searched", "hook"];
 
 /// The text, in which nothing looks like what the daemon says.
 pub fn plain(text: &str) -> String {

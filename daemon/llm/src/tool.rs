@@ -25,6 +25,7 @@ mod todo_write;
 mod tool_search;
 mod walk;
 mod web_fetch;
+mod web_search;
 mod write;
 
 use std::any::TypeId;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use crate::flags::Flags;
 use crate::hook::Word;
 use crate::host::Host;
+use crate::message::Usage;
 use crate::provider::mask::Mask;
 
 pub use agent::Agent;
@@ -53,6 +55,7 @@ pub use glob::Glob;
 pub use grep::Grep;
 pub use memory::Memory;
 pub use notebook_edit::NotebookEdit;
+pub(crate) use place::Place as Held;
 pub use plan_mode::{EnterPlanMode, ExitPlanMode};
 pub use read::Read;
 pub use send_message::SendMessage;
@@ -63,7 +66,11 @@ pub use task_stop::TaskStop;
 pub use todo_write::TodoWrite;
 pub use tool_search::ToolSearch;
 pub use web_fetch::WebFetch;
+pub use web_search::WebSearch;
 pub use write::Write;
+
+/// Specs that are held to be used again, at most.
+const MADE_MOST: usize = 256;
 
 /// What a model is told of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +96,10 @@ impl Spec {
             return spec.clone();
         }
         let spec = Self::new::<T>(name, description);
+        // Descriptions that differ from project to project don't stay for ever.
+        if made.len() == MADE_MOST {
+            made.clear();
+        }
         made.push((input, spec.clone()));
         spec
     }
@@ -168,6 +179,8 @@ pub struct Outcome {
     pub heard: Vec<String>,
     /// Why the agent is to end now.
     pub halt: Option<String>,
+    /// Tokens of a model that it asked.
+    pub used: Option<Box<Usage>>,
 }
 
 impl Outcome {
@@ -261,11 +274,11 @@ fn field(input: &Value, name: &str) -> String {
 
 /// All tools, in the order in which they are offered. Which of them an agent has its pool says.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    with(Flags::default())
+    with(Flags::default(), None)
 }
 
-/// The same, where these features are on.
-pub fn with(flags: Flags) -> Vec<Arc<dyn Tool>> {
+/// The same, where these features are on, and with these types of agents in the tool that spawns them.
+pub fn with(flags: Flags, types: Option<String>) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Read),
         Arc::new(Write),
@@ -276,7 +289,7 @@ pub fn with(flags: Flags) -> Vec<Arc<dyn Tool>> {
         Arc::new(Bash),
         Arc::new(TodoWrite),
         Arc::new(Skill),
-        Arc::new(Agent::new(flags)),
+        Arc::new(Agent::new(flags, types)),
         Arc::new(SendMessage),
         Arc::new(TaskOutput),
         Arc::new(TaskStop),
@@ -284,6 +297,7 @@ pub fn with(flags: Flags) -> Vec<Arc<dyn Tool>> {
         Arc::new(EnterPlanMode),
         Arc::new(ExitPlanMode),
         Arc::new(WebFetch::default()),
+        Arc::new(WebSearch),
         Arc::new(Memory),
     ];
     let search = ToolSearch::new(tools.iter().map(|tool| tool.spec()).collect());
@@ -334,7 +348,7 @@ mod tests {
     #[test]
     fn the_tools_come_in_a_fixed_order() {
         let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion EnterPlanMode ExitPlanMode WebFetch Memory ToolSearch SyntheticOutput";
+        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion EnterPlanMode ExitPlanMode WebFetch WebSearch Memory ToolSearch SyntheticOutput";
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();

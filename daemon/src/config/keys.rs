@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ccagent_core::bounds::MESSAGE_MOST;
+use ccagent_llm::search::endpoint::is_address;
 use serde_json::{Value, json};
 
 /// What a value looks like.
@@ -21,6 +22,8 @@ pub enum Shape {
     Count,
     /// Any text; empty is none.
     Text,
+    /// An address of http; empty is none.
+    Address,
     /// On or off.
     Switch,
     /// `power` or `process`.
@@ -39,6 +42,7 @@ impl Shape {
             Self::Message => "a size as text, to \"8MiB\"",
             Self::Count => "a whole number, at least 1",
             Self::Text => "a text",
+            Self::Address => "an address, such as \"https://host/path\", without a name and a password",
             Self::Switch => "true or false",
             Self::Durability => "\"power\" or \"process\"",
             Self::Resume => "\"never\" or \"always\"",
@@ -70,6 +74,7 @@ impl Key {
             | Shape::Frame
             | Shape::Message
             | Shape::Text
+            | Shape::Address
             | Shape::Durability
             | Shape::Resume => {
                 json!(self.default)
@@ -90,6 +95,7 @@ impl Key {
             "ask.",
             "fork.",
             "sandbox.",
+            "web.",
         ];
         rules.iter().any(|prefix| self.name.starts_with(prefix))
     }
@@ -106,6 +112,7 @@ impl Key {
                 given.as_integer().filter(|count| (1..=i64::from(u32::MAX)).contains(count)).map(|n| json!(n))
             }
             Shape::Text => text.map(|text| json!(text)),
+            Shape::Address => text.filter(|text| text.is_empty() || is_address(text)).map(|text| json!(text)),
             Shape::Switch => given.as_bool().map(|on| json!(on)),
             Shape::Durability => {
                 text.filter(|text| ["power", "process"].contains(text)).map(|text| json!(text))
@@ -172,6 +179,12 @@ pub const KEYS: &[Key] = &[
     key("task.archive", "30d", Shape::Duration, "how long an archived task is kept"),
     key("task.archive_count", "100000", Shape::Count, "how many archived tasks are kept"),
     key("task.run", "0s", Shape::Duration, "wall time of a run at most; 0s is none"),
+    key(
+        "task.auto_background",
+        "120s",
+        Shape::Duration,
+        "after how long an agent that is waited for goes to the background, where the flag is on; 0s is never",
+    ),
     key("task.grace", "10s", Shape::Duration, "time between TERM and KILL"),
     key("task.stop_all", "5s", Shape::Duration, "how long stop-all waits"),
     key("output.task", "5GiB", Shape::Bytes, "output kept of a task"),
@@ -190,6 +203,13 @@ pub const KEYS: &[Key] = &[
         Shape::Switch,
         "agents inside the daemon, and what they start, write only below their directory",
     ),
+    key(
+        "web.search_url",
+        "",
+        Shape::Address,
+        "an endpoint that searches the network for agents; empty: their provider does, where it can",
+    ),
+    key("web.search_key_env", "", Shape::Text, "the variable with its key; empty: it needs none"),
     key("event.ring", "65536", Shape::Count, "events kept for replay"),
     key("flags.FORK_SUBAGENT", "true", Shape::Switch, "a spawn without a type is a fork where it can be one"),
     key("flags.BUILTIN_EXPLORE_PLAN_AGENTS", "true", Shape::Switch, "the agents Explore and Plan exist"),

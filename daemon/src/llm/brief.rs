@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use super::lead::{self, Within};
 use super::{Known, fork, outside};
 
-use ccagent_core::task::Brief;
+use ccagent_core::task::{Agents, Brief};
 use ccagent_llm::alias;
 use ccagent_llm::definition::{Catalog, Definition, Entry, FORK, MemoryScope, Places, Profile, Source, View};
 use ccagent_llm::flags::Flags;
@@ -29,6 +29,8 @@ use ccagent_proto::{Error, Kind, provider};
 
 /// The tool that an agent with a memory has.
 const MEMORY: &str = "Memory";
+/// The tool of one that can spawn others.
+const SPAWNER: &str = "Agent";
 
 /// What of the caller decides what its agent is.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +61,21 @@ pub enum By {
         model: String,
         /// Its permission mode.
         mode: Mode,
+        /// How much its model thinks.
+        effort: Option<String>,
+        /// Answers of its model at most.
+        max_turns: Option<u32>,
     },
+}
+
+impl By {
+    /// What an agent has of its spawner where nobody says otherwise (MD-04).
+    fn effort_and_turns(&self) -> (Option<String>, Option<u32>) {
+        match self {
+            Self::Agent { effort, max_turns, .. } => (effort.clone(), *max_turns),
+            Self::Person | Self::Program => (None, None),
+        }
+    }
 }
 
 /// What was worked out, with what explains it.
@@ -150,22 +166,26 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
     let base = base(params, &entry.definition, caller);
     let prompt = text(&base, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
+    let own_turns = entry.definition.max_turns.map(Into::into);
+    let (effort, max_turns) = caller.by.effort_and_turns();
     let brief = Brief {
         definition: entry.definition.name.clone(),
         model,
         permission_mode,
         background,
         system: prompt.parts().into(),
+        layers: prompt.layers.iter().map(|layer| (layer.name.to_owned(), layer.text.len())).collect(),
         tools: pool.tools.clone(),
         memory: memory.map(|dir| dir.display().to_string()),
         writable: known.confines.then(|| standing(&cwd)).into_iter().collect(),
         reminder: params.critical_reminder.clone(),
         initial: entry.definition.initial_prompt.clone().filter(|_| caller.within.leads),
-        effort: entry.definition.effort.and_then(|effort| word(&effort)),
-        max_turns: params.max_turns.or(entry.definition.max_turns.map(Into::into)),
+        effort: entry.definition.effort.and_then(|effort| word(&effort)).or(effort),
+        max_turns: params.max_turns.or(own_turns).or(max_turns),
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
         own: outside.own,
+        agents: agents(&catalog, &pool, flags),
         fork: None,
     };
     Ok(Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source, held: outside.held })
@@ -287,6 +307,12 @@ fn tools(entry: &Entry, who: Who<'_>, memory: Option<&Path>, servers: Vec<String
         names.filter(|name| memory.is_some() || name != MEMORY).chain(servers).collect();
     let pool = pool::of(&available, who, Some(&entry.definition), origin(entry), &Policy::default());
     pool.map_err(zero_tools)
+}
+
+/// The agents that it can spawn, where it can.
+fn agents(catalog: &Catalog, pool: &Pool, flags: Flags) -> Option<Agents> {
+    let list = prompt::agents::list(catalog).filter(|_| pool.tools.iter().any(|tool| tool == SPAWNER))?;
+    Some(if flags.agent_list_attach { Agents::Attached(list) } else { Agents::Tool(list) })
 }
 
 /// Whether a definition is one of ours.

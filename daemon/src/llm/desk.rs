@@ -14,6 +14,7 @@ use ccagent_core::{Caller, RunnerEvent};
 use ccagent_llm::hook::{Said, Watch};
 use ccagent_llm::host::{Background, Errand, Host, Incoming, Permission, Progress, Switched};
 use ccagent_llm::provider::price::Price;
+use ccagent_llm::search::{Found, Query, SearchError};
 use ccagent_llm::tool::{Ask, Outcome};
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams};
 use ccagent_proto::message::Message;
@@ -256,6 +257,10 @@ impl Host for Desk {
 
     fn errand(&self, errand: Errand) -> BoxFuture<'_, Outcome> {
         self.run(errand).boxed()
+    }
+
+    fn search<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>> {
+        self.find(query).boxed()
     }
 
     fn background(&self, command: Background) -> BoxFuture<'_, Result<String, String>> {

@@ -155,7 +155,8 @@ impl Desk {
         let own = fork::as_set(&self.means.brief, &setting);
         let history = self.means.history.clone();
         let (within, known) = (Within::around(&setting), self.means.known.clone());
-        let by = By::Agent { model: setting.model, mode };
+        let Brief { effort, max_turns, .. } = &*self.means.brief;
+        let by = By::Agent { model: setting.model, mode, effort: effort.clone(), max_turns: *max_turns };
         let ancestor = if fork::may_be(params, &within, &by, known.flags) {
             Ancestor::read(self.task, own, history).await?
         } else {

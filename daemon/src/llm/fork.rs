@@ -130,6 +130,7 @@ pub(super) fn of(
         permission_mode: brief::word(&Mode::Bubble).unwrap_or_default(),
         background: true,
         system: parent.system.clone(),
+        layers: parent.layers.clone(),
         tools: pool.tools.clone(),
         reminder: params.critical_reminder.clone().or_else(|| parent.reminder.clone()),
         memory: parent.memory.clone(),
@@ -150,6 +151,7 @@ pub(super) fn of(
             mode: ancestor.mode().to_owned(),
         }),
         own: parent.own.clone(),
+        agents: parent.agents.clone(),
         initial: None,
         writable: parent.writable.clone(),
     };

@@ -1,7 +1,8 @@
 //! Whether a tool call may go on: the rules of the settings files, the agent's mode, and what a person granted.
 //!
 //! Rules that came with a repository can forbid; that they allow something takes a person's word. So a rule that allows
-//! counts in the repository's own file only where this daemon wrote it as somebody's answer, which its store remembers.
+//! counts in a repository's files only where this daemon wrote it as somebody's answer or at an operator's word, which
+//! its store remembers.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use ccagent_llm::flags::Flags;
 use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source};
 use ccagent_llm::tool::{self, Access, Ask};
 use ccagent_llm::{alias, pool};
+use ccagent_proto::permission::PermissionBehavior;
 use serde_json::Value;
 
 use super::lead::Within;
@@ -72,16 +74,18 @@ impl Judge {
         for problem in problems {
             tracing::warn!(?problem, "a rule of a settings file is not right, and does not hold");
         }
+        let is_in =
+            |texts: &[Box<str>], placed: &Placed| texts.iter().any(|text| **text == *placed.rule.to_string());
         rules.rules.retain(|placed| match (placed.source, placed.rule.behavior()) {
-            (Source::Project, Behavior::Allow) => false,
-            (Source::Local, Behavior::Allow) => {
-                granted.repository.iter().any(|text| **text == *placed.rule.to_string())
-            }
+            (Source::Project, Behavior::Allow) => is_in(&granted.project, placed),
+            (Source::Local, Behavior::Allow) => is_in(&granted.local, placed),
             (Source::Project | Source::Local, Behavior::Deny | Behavior::Ask)
             | (Source::Managed | Source::Session | Source::User, _) => true,
         });
-        let of_session =
-            granted.session.iter().filter_map(|text| files.rule(text, Behavior::Allow, Source::Session).ok());
+        let of_session = granted
+            .session
+            .iter()
+            .filter_map(|(behavior, text)| files.rule(text, as_rule(*behavior), Source::Session).ok());
         rules.rules.extend(of_session);
         let held = if bypass_disabled { mode.without_bypass() } else { mode };
         Self {
@@ -102,24 +106,19 @@ impl Judge {
         Self { omitted: Omitted { waited_for, background }, ..self }
     }
 
-    /// Whether it decides in a mode.
-    pub(super) fn is_in(&self, mode: &str) -> bool {
-        serde_json::from_value::<Mode>(mode.into()).unwrap_or_default() == self.asked
-    }
-
-    /// The same in another mode. Reads files, so it may block.
-    pub(super) fn in_mode(&self, mode: &str) -> Self {
-        let mode = serde_json::from_value(mode.into()).unwrap_or_default();
-        Self { omitted: self.omitted, ..Self::read(mode, self.files.clone(), &Granted::default()) }
+    /// The same in another mode; the rules are those that it has.
+    pub(super) fn in_mode(self, mode: &str) -> Self {
+        let asked = serde_json::from_value(mode.into()).unwrap_or_default();
+        Self { asked, ..self }
     }
 
     /// Reads the rules again, with what was granted by now. Reads files, so it may block.
-    pub(super) fn renewed(&self, granted: &Granted) -> Self {
+    pub(crate) fn renewed(&self, granted: &Granted) -> Self {
         Self { omitted: self.omitted, ..Self::read(self.asked, self.files.clone(), granted) }
     }
 
     /// The root of the repository in which the agent works.
-    pub(super) fn root(&self) -> String {
+    pub(crate) fn root(&self) -> String {
         self.files.root().display().to_string()
     }
 
@@ -177,6 +176,15 @@ impl Judge {
         input["subagent_type"] =
             if input["run_in_background"] == true { background } else { waited_for }.into();
         Cow::Owned(input)
+    }
+}
+
+/// What a rule does, in the words of the rules.
+pub(crate) const fn as_rule(behavior: PermissionBehavior) -> Behavior {
+    match behavior {
+        PermissionBehavior::Allow => Behavior::Allow,
+        PermissionBehavior::Ask => Behavior::Ask,
+        PermissionBehavior::Deny => Behavior::Deny,
     }
 }
 

@@ -193,22 +193,25 @@ impl Model {
             }
             wanted.clone_into(&mut now);
         }
+        match self.open(wanted.to_owned()).await {
+            Ok(switched) => Some(switched),
+            Err(why) => {
+                tracing::warn!(why, "a lead's new model can't be asked: it keeps the old one");
+                None
+            }
+        }
+    }
+
+    /// A model, and who answers for it; or why it can't be asked. May read a file, so that is done elsewhere.
+    pub(super) async fn open(&self, wanted: String) -> Result<Switched, String> {
         let known = self.inner.known();
-        let (inner, env, cwd, wanted) =
-            (self.inner.clone(), self.env.clone(), self.cwd.clone(), wanted.to_owned());
+        let (inner, env, cwd) = (self.inner.clone(), self.env.clone(), self.cwd.clone());
         let open = move || {
             let route = known.table.route(Some(&wanted), None, &env).map_err(|error| error.to_string())?;
             let provider = inner.providers.open(&route, &known.table, &env, Path::new(&cwd));
             let provider = provider.map_err(|error| error.to_string())?;
-            Ok::<_, String>(Switched { provider, model: route.model, price: route.price })
+            Ok(Switched { provider, model: route.model, price: route.price })
         };
-        match tokio::task::spawn_blocking(open).await {
-            Ok(Ok(switched)) => Some(switched),
-            Ok(Err(why)) => {
-                tracing::warn!(why, "a lead's new model can't be asked: it keeps the old one");
-                None
-            }
-            Err(_) => None,
-        }
+        tokio::task::spawn_blocking(open).await.map_err(|error| error.to_string())?
     }
 }

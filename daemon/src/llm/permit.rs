@@ -12,7 +12,7 @@ use ccagent_proto::ask::{self as wire, AskAnswer, AskBehavior, AskState};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
-use super::judge::{Judge, Verdict};
+use super::judge::Verdict;
 
 /// Characters of a text that are shown, where a whole input is too long.
 const TEXT_SHOWN: usize = 4000;
@@ -20,12 +20,7 @@ const TEXT_SHOWN: usize = 4000;
 impl Desk {
     /// Whether a call may go on, once that is known.
     pub(super) async fn permit(&self, ask: Ask) -> Permission {
-        let judge = self.judge_of_now().await;
-        let verdict = match judge.judge(&ask) {
-            // What a person granted meanwhile counts, for whichever agent it was.
-            Verdict::Asks { .. } => self.judge_again(judge, &ask).await,
-            decided @ (Verdict::Allowed | Verdict::Denied(_)) => Ok(decided),
-        };
+        let verdict = self.judged(&ask).await;
         let permission = match verdict.map(|verdict| hooked(verdict, &ask.hooked)) {
             Ok(Verdict::Allowed) => Ok(Permission::Allowed),
             Ok(Verdict::Denied(why)) => Ok(Permission::Denied(why)),
@@ -48,32 +43,28 @@ impl Desk {
         })
     }
 
-    /// Who decides in the mode that it has by now.
-    async fn judge_of_now(&self) -> Judge {
-        let judge = self.judge.clone();
-        match self.setting().await.map(|setting| setting.mode) {
-            Some(mode) if !judge.is_in(&mode) => {
-                let other = tokio::task::spawn_blocking(move || judge.in_mode(&mode)).await;
-                other.unwrap_or_else(|_| self.judge.clone())
-            }
-            Some(_) | None => judge,
-        }
-    }
-
-    async fn judge_again(&self, judge: Judge, ask: &Ask) -> Result<Verdict, Error> {
+    /// What the mode and the rules of this moment say: what was granted or forbidden meanwhile counts, by whomever and in
+    /// whichever file.
+    async fn judged(&self, ask: &Ask) -> Result<Verdict, Error> {
         let (session, root) = (self.caller.session.clone().unwrap_or_default(), self.judge.root());
         let granted = self.handle.ask(move |core, _| core.granted(&session, &root)).await?;
-        let ask = ask.clone();
-        let judged = tokio::task::spawn_blocking(move || judge.renewed(&granted).judge(&ask)).await;
-        judged.map_err(|error| Error::new(ccagent_proto::Kind::Internal, error.to_string()))
+        let mode = self.setting().await.map(|setting| setting.mode);
+        let (judge, ask) = (self.judge.clone(), ask.clone());
+        let judged = tokio::task::spawn_blocking(move || {
+            let judge = match &mode {
+                Some(mode) => judge.in_mode(mode),
+                None => judge,
+            };
+            judge.renewed(&granted).judge(&ask)
+        });
+        judged.await.map_err(|error| Error::new(ccagent_proto::Kind::Internal, error.to_string()))
     }
 
     /// A call that a hook allowed with another input: a person is asked where a rule wants that asked.
     async fn changed(&self, ask: &Ask, input: Value) -> Result<Permission, Error> {
         let mut changed = ask.clone();
         change(&mut changed, input.clone());
-        let judge = self.judge_of_now().await;
-        match self.judge_again(judge, &changed).await? {
+        match self.judged(&changed).await? {
             Verdict::Asks { reason, by_rule: true } => {
                 let permission = self.ask_somebody(&changed, &reason).await?;
                 Ok(if permission == Permission::Allowed { Permission::Changed(input) } else { permission })
@@ -109,8 +100,7 @@ impl Desk {
         if let Some(input) = &input {
             change(&mut ask, input.clone());
         }
-        let judge = self.judge_of_now().await;
-        Ok(match (self.judge_again(judge, &ask).await?, input) {
+        Ok(match (self.judged(&ask).await?, input) {
             (Verdict::Denied(why), _) => Permission::Denied(why),
             (Verdict::Allowed | Verdict::Asks { .. }, Some(input)) => Permission::Changed(input),
             (Verdict::Allowed | Verdict::Asks { .. }, None) => Permission::Allowed,

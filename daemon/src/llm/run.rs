@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
-use ccagent_core::task::{Brief, Launch, Own, Prompt};
+use ccagent_core::task::{Agents, Brief, Launch, Own, Prompt};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
 use ccagent_llm::mcp::Connected;
 use ccagent_llm::message::{Block, Message, Role};
@@ -106,7 +106,7 @@ async fn prepare(
         Setup::of(inner, handle, start).await?;
     let company = Company::of(&looked, (&brief, &launch.cwd), start, &inner.settings.shim);
     let Looked { provider, judge, programs, temp, writable, .. } = looked;
-    let mask = Mask::new(known.table.secrets(&env).map(str::to_owned).chain([start.token.clone()]));
+    let mask = Mask::new(secrets(&known, &env, &start.token));
     let desk = Arc::new(Desk {
         task: start.task,
         attempt: start.attempt,
@@ -194,6 +194,13 @@ fn means(
     }
 }
 
+/// What is masked in what its tools give.
+fn secrets(known: &Known, env: &BTreeMap<String, String>, token: &str) -> Vec<String> {
+    let search = known.search.as_ref().and_then(|search| search.key(env));
+    let search = search.map(|key| key.reveal().to_owned());
+    known.table.secrets(env).map(str::to_owned).chain([token.to_owned()]).chain(search).collect()
+}
+
 /// What bounds a run.
 fn limits(brief: &Brief) -> Limits {
     Limits {
@@ -214,7 +221,11 @@ pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) 
     let Own { listed, denied, .. } = &brief.own;
     let admits = |tool: &Arc<dyn Tool>| pool::admits_mcp(listed.as_deref(), denied, &tool.spec().name);
     let remote = remote.into_iter().filter(admits);
-    Toolbox::new(tool::with(known.flags).into_iter().filter(has).chain(remote).collect())
+    let types = match &brief.agents {
+        Some(Agents::Tool(types)) => Some(types.clone()),
+        Some(Agents::Attached(_)) | None => None,
+    };
+    Toolbox::new(tool::with(known.flags, types).into_iter().filter(has).chain(remote).collect())
         .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
 }
 
@@ -265,6 +276,7 @@ async fn take_up(
     mut found: Found,
     asides: &mut Vec<String>,
 ) -> Result<Found, String> {
+    asides.extend(attached(brief, &found));
     for (id, text) in work {
         let fork = brief.fork.as_ref().filter(|_| fork::is_new(&found));
         if !found.seen.insert(id.clone()) {
@@ -283,6 +295,16 @@ async fn take_up(
         found.messages.push(message);
     }
     Ok(found)
+}
+
+/// The agents that it can spawn, where it is told of them in its first turn; a fork has its parent's.
+fn attached(brief: &Brief, found: &Found) -> Option<String> {
+    match &brief.agents {
+        Some(Agents::Attached(list)) if found.messages.is_empty() => {
+            Some(format!("<system-reminder>\n{list}\n</system-reminder>"))
+        }
+        Some(Agents::Attached(_) | Agents::Tool(_)) | None => None,
+    }
 }
 
 /// What a run is given to do, with the ids under which it stands in the conversation: the first work in a new one, and

@@ -57,6 +57,8 @@ fn core_methods(registry: &mut Registry<Context>) {
     registry.page::<wire::ProviderList, _, _>(provider::list);
     registry.read::<wire::PermissionCheck, _, _>(permission::check);
     registry.page::<wire::PermissionRules, _, _>(permission::rules);
+    registry.work::<wire::PermissionAddRule, _, _>(permission::rule::add);
+    registry.work::<wire::PermissionRemoveRule, _, _>(permission::rule::remove);
     registry.page::<wire::TrustList, _, _>(trust::list);
     registry.work::<wire::TrustAdd, _, _>(trust::add);
     registry.work::<wire::TrustRemove, _, _>(trust::remove);
@@ -92,6 +94,7 @@ fn waiting_methods(registry: &mut Registry<Context>) {
     registry.read::<wire::NotificationParse, _, _>(mail::parse_notification);
     registry.take::<wire::MailboxPoll, _, _>(mail::poll);
     registry.work::<wire::MessageSend, _, _>(mail::send);
+    registry.read::<wire::ProviderTest, _, _>(provider::test);
     // It may start programs, which end with it.
     registry.read::<wire::McpList, _, _>(mcp::list);
     registry.page::<wire::EventReplay, _, _>(events::replay);

@@ -1,5 +1,7 @@
 //! What would become of a tool call, and the rules that hold in a place. Nothing is called, nobody is asked, and no file
-//! is changed.
+//! is changed; adding and taking out rules is [`rule`]'s.
+
+pub(crate) mod rule;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ struct Place {
     mode: String,
     home: Option<String>,
     cwd: PathBuf,
+    session: SessionId,
     /// What agents inside the daemon are made with, and its session, where it is one of them.
     agent: Option<(Flags, Within)>,
 }
@@ -43,10 +46,10 @@ pub(crate) async fn check(
         let known = serde_json::from_value::<Mode>(mode.as_str().into());
         known.map_err(|why| Error::new(Kind::InvalidParams, why.to_string()).with("path", "mode"))?;
     }
-    let Place { mode, home, cwd, agent } = place(&context, &origin, &params).await?;
+    let Place { mode, home, cwd, session, agent } = place(&context, &origin, &params).await?;
     let (tool, input) = (params.tool_name, Value::Object(params.input.unwrap_or_default()));
+    let judge = judge(&context, session, (mode, home, cwd.clone())).await?;
     let decided = Context::blocking(move || {
-        let judge = Judge::load(&mode, home.as_deref(), &cwd);
         let judge = match agent {
             Some((flags, within)) => judge.of_agent(flags, &within),
             None => judge,
@@ -71,13 +74,11 @@ pub(crate) async fn rules(
 ) -> Result<PermissionRulesResult, Error> {
     bounds::permission_rules(&params)?;
     let by = definition::caller(&origin);
+    let session = session_of(&context, &origin, params.session_id.clone()).await?;
     let base = in_session(&context, &origin, params.session_id).await?;
-    let cwd = params.cwd.or(base);
-    let loaded = Context::blocking(move || {
-        let home = by.env.get("HOME").map(String::as_str);
-        Ok(Judge::load("default", home, &by.directory(cwd.as_deref())))
-    });
-    let judge = loaded.await?;
+    let cwd = by.directory(params.cwd.or(base).as_deref());
+    let place = ("default".to_owned(), by.env.get("HOME").cloned(), cwd);
+    let judge = judge(&context, session, place).await?;
     let rules = judge.rules().map(|placed| PermissionRule {
         rule: placed.rule.to_string(),
         behavior: shown(placed.rule.behavior()),
@@ -93,7 +94,8 @@ async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParam
         let base = in_session(context, origin, params.session_id.clone()).await?;
         let cwd = by.directory(params.cwd.as_deref().or(base.as_deref()));
         let mode = params.mode.clone().unwrap_or_else(|| "default".to_owned());
-        return Ok(Place { mode, home: own, cwd, agent: None });
+        let session = session_of(context, origin, params.session_id.clone()).await?;
+        return Ok(Place { mode, home: own, cwd, session, agent: None });
     };
     let task = task::get(context, &origin.connection.caller(), id).await?;
     let launch = context.handle.launch(task.id).await?;
@@ -107,7 +109,30 @@ async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParam
     let agent = setting.map(|setting| (context.runner.known().flags, Within::around(&setting)));
     let mode = task.permission_mode;
     let mode = brief.map_or_else(|| mode.clone(), |brief| fork::mode(&brief, &mode).to_owned());
-    Ok(Place { mode: params.mode.clone().unwrap_or(mode), home, cwd, agent })
+    Ok(Place { mode: params.mode.clone().unwrap_or(mode), home, cwd, session: task.session_id, agent })
+}
+
+/// Who decides in a place, by its rules and by what was granted there.
+async fn judge(
+    context: &Context,
+    session: SessionId,
+    (mode, home, cwd): (String, Option<String>, PathBuf),
+) -> Result<Judge, Error> {
+    let load = move || Ok(Judge::load(&mode, home.as_deref(), &cwd));
+    let judge = Context::blocking(load).await?;
+    let root = judge.root();
+    let granted = context.handle.ask(move |core, _| core.granted(&session, &root)).await?;
+    Context::blocking(move || Ok(judge.renewed(&granted))).await
+}
+
+/// The session that is named, else the caller's.
+async fn session_of(
+    context: &Context,
+    origin: &Origin,
+    named: Option<SessionId>,
+) -> Result<SessionId, Error> {
+    let caller = origin.connection.caller();
+    context.handle.ask(move |core, _| core.session_of(&caller, named.as_ref())).await?
 }
 
 /// Where a session that is named works.

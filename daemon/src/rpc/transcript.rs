@@ -56,6 +56,8 @@ fn fork(brief: &Brief) -> Option<ForkContext> {
         parent_agent_id: fork.parent,
         parent_messages: fork.messages,
         system_prompt: brief.system.to_vec(),
+        user_context: brief.layers_of(&["instructions", "memory", "directory"]),
+        system_context: brief.layers_of(&["environment", "gitStatus"]),
         parent_tools: fork.offered.clone(),
         depth: fork.depth,
         lineage_id: fork.lineage.clone(),
@@ -85,6 +87,8 @@ pub(crate) async fn context(
         critical_reminder: brief.and_then(|brief| brief.reminder.clone()),
         max_turns: brief.and_then(|brief| brief.max_turns),
         max_tokens: brief.and_then(|brief| brief.max_tokens),
+        memory: brief.and_then(|brief| brief.memory.clone()),
+        may_ask: brief.map(|brief| brief.tools.iter().any(|tool| tool == "AskUserQuestion")),
         fork: brief.and_then(fork),
     })
 }

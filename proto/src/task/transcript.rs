@@ -61,6 +61,10 @@ pub struct TaskContextResult {
     pub max_turns: Option<u32>,
     /// Tokens at most.
     pub max_tokens: Option<u64>,
+    /// The directory of its memory, where it has one.
+    pub memory: Option<String>,
+    /// Whether it may ask a person questions of its own; absent for a program.
+    pub may_ask: Option<bool>,
     /// What it went on from, where it is a fork.
     pub fork: Option<ForkContext>,
 }
@@ -75,6 +79,10 @@ pub struct ForkContext {
     pub parent_messages: u32,
     /// The parts of the system prompt: its parent's.
     pub system_prompt: Vec<String>,
+    /// What of that is from the user and the project: the names in the directory, instructions, memory.
+    pub user_context: Vec<String>,
+    /// What of that is from the machine: the environment, the state of the repository.
+    pub system_context: Vec<String>,
     /// What its model is told of: its parent's tools.
     pub parent_tools: Vec<String>,
     /// How many forks it is below the root.

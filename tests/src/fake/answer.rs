@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::cache::Cached;
 use super::events::{self, Dialect, Said};
-use super::script::{Fault, Place};
+use super::script::{Fault, Part, Place};
 
 /// What goes onto the wire, in order.
 #[derive(Debug)]
@@ -49,9 +49,12 @@ pub(super) fn of(
             return (wait, Outcome::Error { status: *status, after: after.clone(), body: body.into() });
         }
     }
+    // As with the real one: nothing is searched where that was not offered.
+    let mut parts = place.step();
+    parts.retain(|part| searches(request) || !matches!(part, Part::Found { .. }));
     let said = Said {
         think: place.script.think.clone(),
-        parts: place.step(),
+        parts,
         stop: place.script.stop.clone(),
         model: request["model"].as_str().unwrap_or_default().to_owned(),
         input: (bytes / 4) as u64,
@@ -62,6 +65,12 @@ pub(super) fn of(
         events = events.into_iter().flat_map(|event| [events::odd(dialect), event]).collect();
     }
     (wait, Outcome::Stream(bend(events, &faults)))
+}
+
+/// Whether a request offers the server's own search.
+fn searches(request: &Value) -> bool {
+    let kinds = request["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["type"].as_str());
+    kinds.into_iter().any(|kind| kind.starts_with("web_search_"))
 }
 
 /// Does to a stream what goes wrong.

@@ -89,6 +89,7 @@ fn output(said: &Said) -> u64 {
             Part::Say(text) => text.len(),
             Part::Long(bytes) => *bytes,
             Part::Call(call) => call.name.len() + call.input.len(),
+            Part::Found { url, .. } => url.len(),
         })
         .sum();
     (bytes / 4) as u64 + 1
@@ -136,6 +137,13 @@ fn messages(said: &Said) -> Vec<Bytes> {
                     json!({"type": "tool_use", "id": id(call, &mut last), "name": call.name, "input": {}});
                 block(begin, halves(&call.input).map(json).to_vec());
             }
+            Part::Found { url, title } => {
+                let result = json!({"type": "web_search_result", "url": url, "title": title, "encrypted_content": "ZmFrZQ=="});
+                block(
+                    json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_fake", "content": [result]}),
+                    Vec::new(),
+                );
+            }
         }
     }
     let stop = said.stop.as_deref().unwrap_or(if calls(said) { "tool_use" } else { "end_turn" });
@@ -168,6 +176,7 @@ fn chat(said: &Said) -> Vec<Bytes> {
                 events.extend([begin, rest].map(|call| of(json!({"tool_calls": [call]}), None)));
                 index += 1;
             }
+            Part::Found { .. } => {}
         }
     }
     let stop = said.stop.as_deref().unwrap_or(if calls(said) { "tool_calls" } else { "stop" });

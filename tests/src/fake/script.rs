@@ -6,6 +6,7 @@
 //! | `[[tool:NAME {…}]]` | an answer that calls a tool, whether or not it is offered |
 //! | `[[raw:NAME TEXT]]` | a call whose input is TEXT, JSON or not |
 //! | `[[twice:NAME {…}]]` | two calls with one id |
+//! | `[[found:URL TITLE]]` | a result of the server's own search, where that is offered |
 //! | `[[long:BYTES]]` | a text of so many bytes |
 //! | `[[empty]]` | an answer of nothing |
 //! | `[[think:TEXT]]` | a thought before each answer |
@@ -41,6 +42,7 @@ pub(super) enum Part {
     Say(String),
     Long(usize),
     Call(Call),
+    Found { url: String, title: String },
 }
 
 /// Something that goes wrong.
@@ -97,6 +99,11 @@ impl Script {
         let (name, value) = directive.split_once(':').unwrap_or((directive, ""));
         match name.split('*').next().unwrap_or_default() {
             "say" => self.step(vec![Part::Say(value.to_owned())], joined),
+            "found" => {
+                let (url, title) = value.split_once(' ').unwrap_or((value, ""));
+                let found = Part::Found { url: url.to_owned(), title: title.to_owned() };
+                self.step(vec![found], joined);
+            }
             "long" => self.step(vec![Part::Long(number(value))], joined),
             "empty" => self.step(Vec::new(), joined),
             "tool" | "raw" => self.step(vec![call(value, false)], joined),

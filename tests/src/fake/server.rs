@@ -88,8 +88,9 @@ async fn answer(
             *state.lock().unwrap() = State::default();
             return Ok(whole(200, Bytes::new()));
         }
-        (&Method::POST, path) if path.ends_with("/messages") => Dialect::Messages,
-        (&Method::POST, path) if path.ends_with("/chat/completions") => Dialect::Chat,
+        (&Method::POST, path) if path.ends_with("/messages") => Some(Dialect::Messages),
+        (&Method::POST, path) if path.ends_with("/chat/completions") => Some(Dialect::Chat),
+        (&Method::POST, path) if path.ends_with("/search") => None,
         _ => return Ok(whole(404, events::error("not_found_error", &path).into())),
     };
     let Ok(body) = request.into_body().collect().await else {
@@ -98,6 +99,10 @@ async fn answer(
     let body = body.to_bytes();
     let Ok(asked) = serde_json::from_slice::<Value>(&body) else {
         return Ok(whole(400, events::error("invalid_request_error", "the body is no JSON").into()));
+    };
+    let Some(dialect) = dialect else {
+        state.lock().unwrap().keep(path, key, body);
+        return Ok(whole(200, searched(&asked).into()));
     };
     let prefixes = cache::prefixes(&asked);
     let (wait, outcome) = {
@@ -154,6 +159,12 @@ impl State {
         *count += 1;
         *count <= times
     }
+}
+
+/// What the endpoint that searches finds: the query itself, at one address.
+fn searched(asked: &Value) -> String {
+    let result = json!({ "title": asked["query"], "url": "https://example.com/found", "text": "as text" });
+    json!({ "results": [result] }).to_string()
 }
 
 fn whole(status: u16, body: Bytes) -> Response<Body> {

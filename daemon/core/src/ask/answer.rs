@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use ccagent_proto::ask::{Ask, AskAnswer, AskBehavior, AskRespondParams, AskScope};
 use ccagent_proto::daemon::Role;
+use ccagent_proto::permission::PermissionBehavior;
 use ccagent_proto::{Error, Kind, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +24,49 @@ pub const RULES_MOST: usize = 1000;
 /// Grants at most.
 pub const GRANTS_MOST: usize = 10_000;
 
-/// What a person allowed for a session, or for a repository.
+/// What a person said of calls for a session, and what was allowed for a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The session, or a hash of the repository's root.
+    /// The session, or a file and a hash of the repository's root.
     pub id: String,
     /// Rules that allow, as texts.
     pub rules: Vec<Box<str>>,
+    /// Rules that want a question.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Box<str>>,
+    /// Rules that deny.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denies: Vec<Box<str>>,
+}
+
+impl Grant {
+    /// One that says nothing yet.
+    pub(crate) const fn new(id: String) -> Self {
+        Self { id, rules: Vec::new(), asks: Vec::new(), denies: Vec::new() }
+    }
+
+    /// Its rules that do this.
+    pub(crate) const fn that(&mut self, behavior: PermissionBehavior) -> &mut Vec<Box<str>> {
+        match behavior {
+            PermissionBehavior::Allow => &mut self.rules,
+            PermissionBehavior::Ask => &mut self.asks,
+            PermissionBehavior::Deny => &mut self.denies,
+        }
+    }
+
+    /// How many rules it has.
+    const fn len(&self) -> usize {
+        self.rules.len() + self.asks.len() + self.denies.len()
+    }
+
+    /// Its rules with what they do.
+    fn all(&self) -> Vec<(PermissionBehavior, Box<str>)> {
+        let of =
+            |behavior, rules: &[Box<str>]| rules.iter().map(move |rule| (behavior, rule.clone())).collect();
+        let (deny, ask): (Vec<_>, Vec<_>) =
+            (of(PermissionBehavior::Deny, &self.denies), of(PermissionBehavior::Ask, &self.asks));
+        [deny, ask, of(PermissionBehavior::Allow, &self.rules)].concat()
+    }
 }
 
 impl Stored for Grant {
@@ -48,18 +85,27 @@ impl Stored for Grant {
 /// What was granted where an agent works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// Rules for its session.
-    pub session: Vec<Box<str>>,
-    /// Texts of rules that count where they stand in the repository's file.
-    pub repository: Vec<Box<str>>,
+    /// Rules for its session, and what they do.
+    pub session: Vec<(PermissionBehavior, Box<str>)>,
+    /// Texts of rules that count where they stand in the repository's local file.
+    pub local: Vec<Box<str>>,
+    /// Texts of rules that count where they stand in the file that comes with the repository.
+    pub project: Vec<Box<str>>,
 }
 
-fn of_session(id: &SessionId) -> String {
+/// The grant of a session.
+pub(crate) fn of_session(id: &SessionId) -> String {
     format!("session:{id}")
 }
 
-fn of_root(root: &str) -> String {
+/// The grant of a repository's local file.
+pub(crate) fn of_root(root: &str) -> String {
     format!("root:{}", blake3::hash(root.as_bytes()).to_hex())
+}
+
+/// The grant of the file that comes with a repository.
+pub(crate) fn of_project(root: &str) -> String {
+    format!("project:{}", blake3::hash(root.as_bytes()).to_hex())
 }
 
 impl Core {
@@ -74,7 +120,7 @@ impl Core {
         let (id, grant) = (row.id, grant_of(row, &params));
         let approved = approved(row, &params);
         if let Some((key, rules)) = grant {
-            self.grant(cx, key, rules)?;
+            self.grant(cx, key, PermissionBehavior::Allow, rules)?;
         }
         let AskRespondParams { behavior, scope, answers, message, updated_input, mode, .. } = params;
         let scope = (behavior == AskBehavior::Allow).then(|| scope.unwrap_or_default());
@@ -141,21 +187,30 @@ impl Core {
         }
     }
 
-    fn grant(&mut self, cx: &mut Cx<'_>, id: String, rules: Vec<Box<str>>) -> Result<(), Error> {
+    /// Adds rules to a grant; whether one of them is new there.
+    pub(crate) fn grant(
+        &mut self,
+        cx: &mut Cx<'_>,
+        id: String,
+        behavior: PermissionBehavior,
+        rules: Vec<Box<str>>,
+    ) -> Result<bool, Error> {
         let known = self.grants.get(&id).cloned();
         let full = known.is_none() && self.grants.len() >= GRANTS_MOST;
-        let mut grant = known.unwrap_or(Grant { id, rules: Vec::new() });
+        let mut grant = known.unwrap_or_else(|| Grant::new(id));
+        let before = grant.len();
         for rule in rules {
-            if !grant.rules.contains(&rule) {
-                grant.rules.push(rule);
+            if !grant.that(behavior).contains(&rule) {
+                grant.that(behavior).push(rule);
             }
         }
-        if full || grant.rules.len() > RULES_MOST {
+        let changed = grant.len() > before;
+        if full || grant.len() > RULES_MOST {
             let why = "too many rules were granted already: answer once, or write a wider rule by hand";
             return Err(Error::new(Kind::BadConfig, why).with("limit", RULES_MOST));
         }
         self.grants.insert(cx, grant);
-        Ok(())
+        Ok(changed)
     }
 
     /// A session is closed: what was granted for it ends.
@@ -166,7 +221,11 @@ impl Core {
     /// What was granted for a session and a repository.
     pub fn granted(&self, session: &SessionId, root: &str) -> Granted {
         let rules = |id: String| self.grants.get(&id).map(|grant| grant.rules.clone()).unwrap_or_default();
-        Granted { session: rules(of_session(session)), repository: rules(of_root(root)) }
+        Granted {
+            session: self.grants.get(&of_session(session)).map(Grant::all).unwrap_or_default(),
+            local: rules(of_root(root)),
+            project: rules(of_project(root)),
+        }
     }
 }
 

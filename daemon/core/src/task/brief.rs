@@ -53,6 +53,9 @@ pub struct Brief {
     pub background: bool,
     /// The parts of its system prompt.
     pub system: Arc<[String]>,
+    /// The names of the layers of which these parts are made, with the bytes of each, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<(String, usize)>,
     /// Names of the tools that it may call, in the order in which they are offered.
     pub tools: Vec<String>,
     /// A text that stands behind every request (PR-09).
@@ -82,9 +85,40 @@ pub struct Brief {
     /// What its definition brings that runs programs.
     #[serde(default, skip_serializing_if = "Own::is_nothing")]
     pub own: Own,
+    /// The agents that it can spawn, and where it is told of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Agents>,
     /// What it goes on from, where it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
+}
+
+impl Brief {
+    /// The layers of its system prompt that have one of these names (CX-01).
+    pub fn layers_of(&self, names: &[&str]) -> Vec<String> {
+        let (mut parts, mut rest, mut found) = (self.system.iter(), "", Vec::new());
+        for (name, bytes) in &self.layers {
+            if rest.is_empty() {
+                rest = parts.next().map_or("", String::as_str);
+            }
+            if names.contains(&name.as_str()) {
+                found.extend(rest.get(..*bytes).map(str::to_owned));
+            }
+            // An empty line stands between two layers of a part.
+            rest = rest.get(bytes.saturating_add(2)..).unwrap_or_default();
+        }
+        found
+    }
+}
+
+/// The agents that an agent can spawn, as it is told of them (AD-24).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Agents {
+    /// In the tool that spawns them.
+    Tool(String),
+    /// In its first turn.
+    Attached(String),
 }
 
 /// What a fork goes on from: a conversation as it stood, named by the transcript that it stands in.

@@ -50,7 +50,7 @@ impl Core {
             }
         });
         if foreground {
-            self.live.foreground.insert(id, caller.conn);
+            self.live.foreground.insert(id, caller.conn, cx.now);
         }
         self.start_queued(cx);
         self.spawn_result(cx, id)
@@ -234,7 +234,7 @@ impl Core {
         if row.is_done() {
             return Err(already_terminal(id));
         }
-        self.live.foreground.insert(id, caller.conn);
+        self.live.foreground.insert(id, caller.conn, cx.now);
         self.tasks.update(cx, id, |row| row.backgrounded = false);
         self.spawn_result(cx, id)
     }

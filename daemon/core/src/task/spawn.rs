@@ -66,7 +66,7 @@ impl Core {
         cx.put(Record::Launch(launch));
         self.enlist(cx, &row);
         if !row.backgrounded {
-            self.live.foreground.insert(id, caller.conn);
+            self.live.foreground.insert(id, caller.conn, cx.now);
         }
         if let Some(vault) = caller.vault {
             self.live.task_vaults.insert(id, vault);

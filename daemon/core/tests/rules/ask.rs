@@ -10,6 +10,7 @@ use ccagent_proto::ask::{
 use ccagent_proto::method::{
     AgentSpawn, AskGet, AskList, AskRespond, Response, SessionClose, SessionOpen, TaskStop, TaskWait,
 };
+use ccagent_proto::permission::PermissionBehavior;
 use ccagent_proto::session::{SessionCloseParams, SessionOpenParams};
 use ccagent_proto::task::{TaskStatus, TaskStopParams, TaskWaitParams, WaitFor, WaitKind};
 use ccagent_proto::{AskId, Error, Kind, SessionId, TaskId};
@@ -209,7 +210,9 @@ fn an_answer_reaches_as_far_as_it_says() {
     }
     desk.restart();
     let granted = desk.core.granted(&opened, "/repo");
-    assert_eq!((granted.session, granted.repository), (vec!["Bash(make)".into()], vec!["Bash(make)".into()]));
+    let of_session = vec![(PermissionBehavior::Allow, "Bash(make)".into())];
+    assert_eq!((granted.session, granted.local), (of_session, vec!["Bash(make)".into()]));
+    assert_eq!(granted.project, []);
     assert_eq!(desk.core.granted(&SessionId::main(), "/other"), Granted::default());
     let close = SessionCloseParams { session_id: opened.clone(), keep_teams: None };
     desk.ok::<SessionClose>(&person(), close);

@@ -10,16 +10,17 @@ use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::mailbox::MailboxPollParams;
 use ccagent_proto::message::{Content, MessageSendParams};
 use ccagent_proto::method::{
-    AgentSpawn, MailboxPoll, MessageSend, NotificationNext, Response, TaskResume, TaskStop,
+    AgentSpawn, MailboxPoll, MessageSend, NotificationNext, Response, TaskForeground, TaskResume, TaskStop,
 };
 use ccagent_proto::notification::NotificationNextParams;
 use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::task::{
-    Receives, TaskError, TaskKind, TaskResumeParams, TaskStatus, TaskStopParams, WaitKind, WaitingOn,
+    Receives, TaskError, TaskForegroundParams, TaskKind, TaskResumeParams, TaskStatus, TaskStopParams,
+    WaitKind, WaitingOn,
 };
 use ccagent_proto::{Kind, TaskId};
 
-use crate::desk::{Desk, agent, background, person};
+use crate::desk::{Desk, agent, background, foreground, person};
 
 /// The number that stands for the connection of a run.
 const RUN: u64 = 1 << 63;
@@ -357,4 +358,68 @@ fn the_config_may_have_it_go_on_by_itself() {
         desk.start_effects().map(|start| (start.task, start.attempt)).collect::<Vec<_>>(),
         [(task, 2)]
     );
+}
+
+/// FB-02, FB-03, FF-06, C19: where it is switched on an agent that is waited for goes to the background when it takes long,
+/// and its end is told by a notice; switched off, it stays, and so does a program.
+#[test]
+fn an_agent_that_takes_long_goes_to_the_background() {
+    for (after, is_moved) in [(120_000, true), (0, false)] {
+        let mut desk = Desk::with(Limits { auto_background_ms: after, ..Limits::default() });
+        let waited = AgentSpawnParams { run_in_background: None, ..prompt("look") };
+        let agent = desk.ok::<AgentSpawn>(&with_brief(person(), false), waited).task_id;
+        let program = desk.spawn(foreground());
+        desk.report(agent, Report::Began);
+        desk.after(119_999);
+        assert!(!desk.get(agent).is_backgrounded);
+        desk.after(1);
+        assert_eq!((desk.get(agent).is_backgrounded, desk.get(program).is_backgrounded), (is_moved, false));
+        assert!(desk.notices().is_empty());
+        finish(&mut desk, agent, said("done"));
+        // Of the end of one that stayed who waits has the answer.
+        assert_eq!(desk.events().contains(&"notification.queued"), is_moved);
+    }
+}
+
+/// FB-02, FB-04: who brings an agent back to the foreground waits as long again.
+#[test]
+fn the_time_in_the_foreground_begins_anew() {
+    let mut desk = Desk::with(Limits { auto_background_ms: 1000, ..Limits::default() });
+    let task = begun(&mut desk);
+    desk.after(5000);
+    let params = TaskForegroundParams { task_id: task.to_string(), timeout_ms: None };
+    desk.ok::<TaskForeground>(&person(), params);
+    desk.after(999);
+    assert!(!desk.get(task).is_backgrounded);
+    desk.after(1);
+    assert!(desk.get(task).is_backgrounded);
+}
+
+/// TS-13, PG-09: a run that broke is a failed one with its error, its counters and how long it took.
+#[test]
+fn a_run_that_broke_keeps_its_counters() {
+    let mut desk = Desk::new();
+    let task = begun(&mut desk);
+    let step = Step::Answered { input: 100, output: 10, micro_usd: None, calls: 2 };
+    desk.report(task, Report::Worked(step));
+    desk.after(1500);
+    let error = TaskError { kind: "panic".into(), cause: None, message: "its run broke: x".into() };
+    finish(&mut desk, task, Finished { error: Some(error.clone()), ..Finished::default() });
+    let view = desk.get(task);
+    assert_eq!((view.status, view.error), (TaskStatus::Failed, Some(error)));
+    assert_eq!((view.usage.tool_uses, view.usage.total_tokens, view.usage.duration_ms), (2, 110, 1500));
+}
+
+/// CX-01, CX-02: the layers of a prompt are found in its parts by their names.
+#[test]
+fn layers_are_found_by_their_names() {
+    let layers = [("agent", 3), ("suffix", 2), ("environment", 4), ("directory", 1)];
+    let brief = Brief {
+        system: Arc::from(["one\n\ntw".to_owned(), "mach\n\nd".to_owned()]),
+        layers: layers.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec(),
+        ..Brief::default()
+    };
+    assert_eq!(brief.layers_of(&["directory", "suffix"]), ["tw", "d"]);
+    assert_eq!(brief.layers_of(&["environment"]), ["mach"]);
+    assert!(brief.layers_of(&["gitStatus"]).is_empty());
 }

@@ -20,6 +20,8 @@ mod message;
 #[cfg(test)]
 mod notification;
 #[cfg(test)]
+mod permission;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod question;

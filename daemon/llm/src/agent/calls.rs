@@ -115,6 +115,10 @@ impl Agent {
             if self.limits.repeats.is_some_and(|most| times >= most) {
                 repeated = Some((call.name.to_owned(), times));
             }
+            if let Some(usage) = outcome.used {
+                counts.count(&usage, self.price.as_ref());
+                self.host.progress(Progress::Answered { usage: *usage, calls: 0 }).await;
+            }
             halted = halted.or(outcome.halt);
             counts.changed.extend(outcome.changed);
             heard.extend(outcome.heard);

@@ -1,8 +1,9 @@
 //! Writing a rule into a settings file: the file is replaced whole or not at all, and what else stands in it stays as it
 //! was written, whoever's it is (I18).
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::Behavior;
 use crate::document::{self, DocumentError};
+use crate::tool::Held;
 
 /// Bytes of a file at most.
 const MOST: usize = 1024 * 1024;
@@ -90,7 +92,7 @@ pub fn change(
     if text.is_none() && change == Change::Remove {
         return Ok(false);
     }
-    let target = target(path, root)?;
+    let (target, place) = target(path, root)?;
     let mut settings: Raw = text
         .as_deref()
         .map_or(Ok(Raw::default()), serde_json::from_str)
@@ -110,33 +112,27 @@ pub fn change(
     settings.set("permissions", &permissions).map_err(&malformed)?;
     let mut bytes = serde_json::to_vec_pretty(&settings).map_err(|error| malformed(error.to_string()))?;
     bytes.push(b'\n');
-    replace(&target, &bytes).map_err(write_error)?;
+    let mode = fs::metadata(&target).map_or(0o600, |metadata| metadata.mode() & 0o7777);
+    let fill = |file: &mut File| {
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(&bytes)?;
+        file.sync_all()
+    };
+    place.put(0o600, fill).map_err(write_error)?;
+    target.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all()).map_err(write_error)?;
     Ok(true)
 }
 
-/// The file that is written: what a link leads to, as long as that is below the root.
-fn target(path: &Path, root: &Path) -> Result<PathBuf, SettingsError> {
+/// The file that is written, as what a link leads to as long as that is below the root; and its place, to which no link
+/// leads that is put in the way from now on.
+fn target(path: &Path, root: &Path) -> Result<(PathBuf, Held), SettingsError> {
     let write_error = |source| SettingsError::Write { path: path.to_owned(), source };
     let outside = || SettingsError::Outside { path: path.to_owned(), root: root.to_owned() };
     let real_root = root.canonicalize().map_err(write_error)?;
-    let parent = path.parent().ok_or_else(outside)?;
-    // Looked at before anything is made, so that nothing is made outside.
     let place = super::Place::of(root, path);
     let real = place.real.filter(|real| real.starts_with(&real_root)).ok_or_else(outside)?;
-    fs::create_dir_all(parent).map_err(write_error)?;
-    Ok(real)
-}
-
-fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = target.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".settings.").tempfile_in(dir)?;
-    if let Ok(metadata) = fs::metadata(target) {
-        file.as_file().set_permissions(metadata.permissions())?;
-    }
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(target)?;
-    fs::File::open(dir)?.sync_all()
+    let held = Held::find(&[real_root], &real).map_err(|_| outside())?;
+    Ok((real, held))
 }
 
 impl Raw {

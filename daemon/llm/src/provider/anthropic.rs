@@ -1,6 +1,7 @@
 //! Anthropic's Messages API, and whatever speaks it.
 
 mod body;
+mod search;
 mod stream;
 
 use futures_util::FutureExt;
@@ -11,6 +12,7 @@ use self::stream::Reader;
 use super::endpoint::{Endpoint, key};
 use super::{Answer, Failure, Provider, Request, Sink};
 use crate::message::Message;
+use crate::search::{Found, Query, SearchError};
 
 pub use body::body;
 
@@ -46,13 +48,19 @@ impl Anthropic {
         Ok(Self { endpoint, headers })
     }
 
-    async fn ask(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Answer, Failure> {
-        let mut events = self.endpoint.ask("/v1/messages", self.headers.clone(), body(request)).await?;
+    /// Asks, and reads the answer, with what the server's own search found within it.
+    async fn read(
+        &self,
+        body: Vec<u8>,
+        before: &[Message],
+        sink: Sink<'_>,
+    ) -> Result<(Answer, search::Searched), Failure> {
+        let mut events = self.endpoint.ask("/v1/messages", self.headers.clone(), body).await?;
         let mut reader = stream::Reader::default();
         while let Some(data) = events.next().await? {
-            if let Some(answer) = reader.event(&data, request.messages, sink)? {
+            if let Some(answer) = reader.event(&data, before, sink)? {
                 events.finish().await;
-                return Ok(answer);
+                return Ok((answer, reader.searched()));
             }
         }
         Err(Failure::Cut("the answer ended before it was whole".to_owned()))
@@ -61,7 +69,15 @@ impl Anthropic {
 
 impl Provider for Anthropic {
     fn answer<'a>(&'a self, request: Request<'a>, sink: Sink<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
-        self.ask(request, sink).map(|asked| asked.map_err(|failure| self.endpoint.failed(failure))).boxed()
+        async move {
+            let asked = self.read(body(request), request.messages, sink).await;
+            asked.map(|(answer, _)| answer).map_err(|failure| self.endpoint.failed(failure))
+        }
+        .boxed()
+    }
+
+    fn search<'a>(&'a self, model: &'a str, query: &'a Query) -> BoxFuture<'a, Result<Found, SearchError>> {
+        self.find(model, query).boxed()
     }
 }
 

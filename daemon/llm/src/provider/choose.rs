@@ -125,6 +125,8 @@ pub struct Shown {
 #[derive(Clone, Debug)]
 pub struct Table {
     entries: Vec<Entry>,
+    /// A variable with another key, which is no provider's.
+    beside: Option<String>,
 }
 
 impl Default for Table {
@@ -136,7 +138,19 @@ impl Default for Table {
 impl Table {
     /// The providers of the config, then those that are built in and that it does not name.
     pub fn new(config: Vec<(String, Setting)>) -> Self {
-        Self { entries: entries(config) }
+        Self { entries: entries(config), beside: None }
+    }
+
+    /// The same, with a variable beside them that has a key as well.
+    #[must_use]
+    pub fn beside(self, variable: Option<String>) -> Self {
+        Self { beside: variable, ..self }
+    }
+
+    /// The variables that have keys.
+    fn variables(&self) -> impl Iterator<Item = &str> {
+        let own = self.entries.iter().filter_map(|entry| entry.setting.key_env.as_deref());
+        own.chain(self.beside.as_deref())
     }
 
     /// All providers, in their order.
@@ -160,13 +174,13 @@ impl Table {
 
     /// The values of all keys that an environment has, to keep them out of texts.
     pub fn secrets<'a>(&'a self, env: &'a Env) -> impl Iterator<Item = &'a str> {
-        self.entries.iter().filter_map(|entry| env.get(entry.setting.key_env.as_deref()?)).map(String::as_str)
+        self.variables().filter_map(|variable| env.get(variable)).map(String::as_str)
     }
 
     /// An environment without those keys: they are no business of the programs that agents run.
     #[must_use]
     pub fn without_keys(&self, mut env: Env) -> Env {
-        for key in self.entries.iter().filter_map(|entry| entry.setting.key_env.as_deref()) {
+        for key in self.variables() {
             env.remove(key);
         }
         env
@@ -380,6 +394,10 @@ mod tests {
             ("sk-1234567890", Some(50), "https://api.anthropic.com")
         );
         assert_eq!(table.secrets(&key).collect::<Vec<_>>(), [" sk-1234567890 "]);
+        let both = env(&[("ANTHROPIC_API_KEY", "a"), ("SEARCH_KEY", "s"), ("HOME", "/")]);
+        let table = table.beside(Some("SEARCH_KEY".into()));
+        assert_eq!(table.secrets(&both).collect::<Vec<_>>(), ["a", "s"]);
+        assert_eq!(table.without_keys(both), env(&[("HOME", "/")]));
     }
 
     /// I14: a key is not in what is printed of a route; without any, what would help is said.

@@ -267,7 +267,7 @@ fn authorities(path: &str) -> Result<Vec<Certificate>, HttpError> {
 }
 
 /// An address as it may be shown.
-pub(super) fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let Some(mut shown) = Url::parse(url).ok().filter(Url::has_host) else {
         // It may lack its scheme.
         return url.rsplit_once('@').map_or(url, |(_, host)| host).to_owned();

@@ -105,7 +105,11 @@ impl Pool {
         })
     }
 
-    fn client(&self, env: &Env) -> Result<Http, HttpError> {
+    /// The way to a network for an environment. May read a file, so it may block.
+    ///
+    /// # Errors
+    /// What of the environment is not right.
+    pub fn client(&self, env: &Env) -> Result<Http, HttpError> {
         let settings: Env = OF_CLIENT
             .iter()
             .filter_map(|name| env.get(*name).map(|value| ((*name).to_owned(), value.clone())))

@@ -18,11 +18,11 @@ use super::{Answer, Delta, Failure, Provider, Request};
 use crate::message::Message;
 
 /// The key of all tests.
-pub(super) const KEY: &str = "sk-test-0123456789";
+pub(crate) const KEY: &str = "sk-test-0123456789";
 
 /// What the server does with a request, in order.
 #[derive(Clone, Debug)]
-pub(super) enum Say {
+pub(crate) enum Say {
     /// Sends bytes.
     Bytes(String),
     /// Says nothing more.
@@ -31,14 +31,14 @@ pub(super) enum Say {
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Stub {
+pub(crate) struct Stub {
     url: String,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stub {
     /// A server that gives each request the next answer.
-    pub(super) async fn start(answers: Vec<Vec<Say>>) -> Self {
+    pub(crate) async fn start(answers: Vec<Vec<Say>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -81,14 +81,14 @@ impl Stub {
     }
 
     /// Where it is, with short timers for silence.
-    pub(super) fn endpoint(&self) -> Endpoint {
+    pub(crate) fn endpoint(&self) -> Endpoint {
         let other = Duration::from_mins(1);
         let silence = Silence { connect: other, headers: other, pieces: Duration::from_millis(200) };
         endpoint(&self.url, silence)
     }
 
     /// The requests so far: head and body.
-    pub(super) fn heard(&self) -> Vec<String> {
+    pub(crate) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 }
@@ -149,7 +149,7 @@ pub(super) fn cut(body: &str) -> Say {
 }
 
 /// An HTTP error.
-pub(super) fn refusal(status: u16, headers: &str, body: &str) -> Say {
+pub(crate) fn refusal(status: u16, headers: &str, body: &str) -> Say {
     let length = body.len();
     Say::Bytes(format!(
         "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"

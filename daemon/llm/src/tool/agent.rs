@@ -25,6 +25,8 @@ when it ends. With resume an agent that ended goes on with your prompt, and know
 #[derive(Debug, Default)]
 pub struct Agent {
     flags: Flags,
+    /// The types that there are, where they are a part of it (AD-24).
+    types: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -58,9 +60,9 @@ struct Input {
 }
 
 impl Agent {
-    /// The tool where these features are on.
-    pub const fn new(flags: Flags) -> Self {
-        Self { flags }
+    /// The tool where these features are on, with the types that there are where they are a part of it.
+    pub const fn new(flags: Flags, types: Option<String>) -> Self {
+        Self { flags, types }
     }
 
     fn child(&self, context: &Context, input: Input) -> Result<Child, Outcome> {
@@ -93,7 +95,8 @@ impl Agent {
 impl Tool for Agent {
     fn spec(&self) -> Arc<Spec> {
         let forks = if self.flags.fork_subagent { FORK_GUIDANCE } else { "" };
-        Spec::of::<Input>("Agent", &format!("{DESCRIPTION}\n\n{AGENT_GUIDANCE}\n\n{forks}"))
+        let types = self.types.as_ref().map(|types| format!("\n\n{types}")).unwrap_or_default();
+        Spec::of::<Input>("Agent", &format!("{DESCRIPTION}\n\n{AGENT_GUIDANCE}\n\n{forks}{types}"))
     }
 
     fn access(&self, _: &Value) -> Access {
@@ -121,14 +124,14 @@ mod tests {
     use serde_json::json;
     use std::path::Path;
 
-    /// SP-31: the model may say where an agent works only where the feature is on.
+    /// SP-31, FF-05: the model may say where an agent works only where the feature is on.
     #[test]
     fn a_directory_is_taken_only_with_the_feature() {
         let context = lab::context(Path::new("/start"));
         let input = json!({"description": "d", "prompt": "p", "cwd": "/elsewhere"});
         let child = |flags, input: &Value| {
             let input: Input = super::super::read(input.clone()).unwrap();
-            Agent::new(flags).child(&context, input)
+            Agent::new(flags, None).child(&context, input)
         };
         let refused = child(Flags::default(), &input).unwrap_err();
         assert!(refused.is_error && refused.text.contains("KAIROS"), "{refused:?}");
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn the_description_says_when_an_agent_helps() {
         let forks = |fork_subagent| {
-            let spec = Agent::new(Flags { fork_subagent, ..Flags::default() }).spec();
+            let spec = Agent::new(Flags { fork_subagent, ..Flags::default() }, None).spec();
             assert!(spec.description.contains(AGENT_GUIDANCE.trim()));
             spec.description.contains(FORK_GUIDANCE.trim())
         };

@@ -22,7 +22,7 @@ const FRESH: OFlags =
 
 /// Where a file is or will be.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     root: OwnedFd,
     /// The names of the directories below it.
     above: Vec<OsString>,
@@ -34,7 +34,7 @@ impl Place {
     ///
     /// # Errors
     /// A failed outcome that names the directories.
-    pub(super) fn find(writable: &[PathBuf], path: &Path) -> Result<Self, Outcome> {
+    pub(crate) fn find(writable: &[PathBuf], path: &Path) -> Result<Self, Outcome> {
         let all = [PathBuf::from("/")];
         let roots = if writable.is_empty() { &all[..] } else { writable };
         let Some((root, below)) = roots.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)))
@@ -60,7 +60,7 @@ impl Place {
     ///
     /// # Errors
     /// What is in the way, or what filling it gave.
-    pub(super) fn put(&self, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn put(&self, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let dir = descend(self.root.try_clone()?, &self.above)?;
         let fresh = format!(".ccagent-{:016x}", fastrand::u64(..));
         let mut file: File = openat(&dir, &fresh, FRESH, Mode::from_raw_mode(mode))?.into();

@@ -7,7 +7,7 @@ use super::client::{Client, call, error, result};
 use super::world::{World, spawn};
 
 /// What only operators may call.
-const OPERATORS: [&str; 31] = [
+const OPERATORS: [&str; 34] = [
     "daemon.config",
     "daemon.export",
     "daemon.reload",
@@ -19,9 +19,12 @@ const OPERATORS: [&str; 31] = [
     "notification.ack",
     "notification.list",
     "notification.next",
+    "permission.addRule",
     "permission.check",
+    "permission.removeRule",
     "permission.rules",
     "provider.list",
+    "provider.test",
     "session.close",
     "session.get",
     "session.interrupt",

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::super::parts::{self, Room};
 use super::super::refusal::Words;
 use super::super::{Answer, Delta, Failure, Sink, Stop};
+use super::search::Searched;
 use crate::message::{Block, Message, Usage};
 
 /// Bytes of an event that are shown where it can't be understood.
@@ -79,6 +80,10 @@ enum Opened {
         name: String,
         #[serde(default)]
         input: Value,
+    },
+    WebSearchToolResult {
+        #[serde(default)]
+        content: Value,
     },
     #[serde(other)]
     Other,
@@ -157,6 +162,8 @@ pub(super) struct Reader {
     stop: Option<Stop>,
     usage: Usage,
     room: Room,
+    /// What a search of the server gave.
+    pub(super) searched: Searched,
 }
 
 impl Reader {
@@ -212,6 +219,10 @@ impl Reader {
             Opened::ToolUse { id, name, input } => {
                 sink(Delta::Call(&name));
                 Part::Call { id, name, input, json: String::new() }
+            }
+            Opened::WebSearchToolResult { content } => {
+                self.searched.take(&content, &mut self.room)?;
+                Part::Other
             }
             Opened::Other => Part::Other,
         };
