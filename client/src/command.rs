@@ -22,6 +22,7 @@ mod run;
 mod send;
 mod session;
 mod spawn;
+mod tasklist;
 mod team;
 pub(crate) mod trust;
 mod version;
@@ -99,6 +100,8 @@ enum Command {
     /// Make, join and delete teams
     #[command(subcommand)]
     Team(team::Command),
+    /// See and change what a team or a session has to do
+    Tasklist(tasklist::Args),
     /// Open and close sessions
     #[command(subcommand)]
     Session(session::Command),
@@ -190,6 +193,7 @@ async fn dispatch(app: &App, command: Command) -> anyhow::Result<Exit> {
         Command::Notify(command) => notify::run(app, command).await,
         Command::Ask(command) => ask::run(app, command).await,
         Command::Team(command) => team::run(app, command).await,
+        Command::Tasklist(args) => tasklist::run(app, args).await,
         Command::Session(command) => session::run(app, command).await,
         Command::Agents(command) => definition::run(app, command).await,
         Command::Trust(command) => trust::run(app, command).await,

@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod form;
 pub(crate) mod mail;
 pub(crate) mod task;
+pub(crate) mod tasklist;
 pub(crate) mod team;
 pub(crate) mod trust;
 

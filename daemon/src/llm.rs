@@ -26,6 +26,7 @@ mod question;
 pub(crate) mod run;
 mod search;
 mod setup;
+mod tasklist;
 pub(crate) mod trial;
 
 use std::collections::HashMap;

@@ -126,6 +126,14 @@ kinds! {
     NoMember = 1404 "noMember" false,
     /// Only the lead may do this.
     LeadOnly = 1405 "leadOnly" false,
+    /// The item waits for others.
+    ItemBlocked = 1411 "itemBlocked" false,
+    /// The item is another one's.
+    ItemOwned = 1412 "itemOwned" false,
+    /// Items would wait for each other.
+    DependencyCycle = 1413 "dependencyCycle" false,
+    /// The item can't go from where it stands to there.
+    BadTransition = 1414 "badTransition" false,
     /// It is another one now than the caller saw.
     RevisionConflict = 1416 "revisionConflict" false,
     /// The ask was answered already, or withdrawn.

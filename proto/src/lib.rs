@@ -28,6 +28,7 @@ pub mod provider;
 pub mod runner;
 pub mod session;
 pub mod task;
+pub mod tasklist;
 pub mod team;
 pub mod trust;
 pub mod version;

@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Acked, Empty, agent, ask, daemon, definition, event, hook, mailbox, mcp, message, notification,
-    permission, provider, runner, session, task, team, trust,
+    permission, provider, runner, session, task, tasklist, team, trust,
 };
 
 /// A method of the contract.
@@ -203,6 +203,20 @@ calls! { $
         "Ends this connection's membership.";
     TeamHeartbeat "team.heartbeat" Empty => team::Member,
         "Says that this member is still there.";
+    TasklistCreate "tasklist.create" tasklist::TasklistCreateParams => tasklist::Item,
+        "Puts an item on a task list.";
+    TasklistGet "tasklist.get" tasklist::TasklistGetParams => tasklist::Item,
+        "Gives one item of a task list.";
+    TasklistList "tasklist.list" tasklist::TasklistListParams => tasklist::TasklistListResult,
+        "Lists the items of a task list.";
+    TasklistUpdate "tasklist.update" tasklist::TasklistUpdateParams => tasklist::Item,
+        "Changes an item of a task list.";
+    TasklistDelete "tasklist.delete" tasklist::TasklistGetParams => Empty,
+        "Takes an item off a task list.";
+    TasklistClaim "tasklist.claim" tasklist::TasklistClaimParams => tasklist::Item,
+        "Makes an item its caller's, where nobody else has it and nothing blocks it.";
+    TasklistNext "tasklist.next" tasklist::TasklistNextParams => tasklist::TasklistNextResult,
+        "Claims the first item that can be claimed.";
 }
 
 edges! { $

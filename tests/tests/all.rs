@@ -47,6 +47,7 @@ mod all {
     mod store;
     mod systemd;
     mod task;
+    mod tasklist;
     mod team;
     mod transcript;
     mod trust;

@@ -3,6 +3,8 @@
 //! The texts of every call are named here, and nowhere else: a new method does not compile before it says its own.
 //! What messages say is bounded by the config.
 
+mod tasklist;
+
 use std::collections::BTreeMap;
 
 use ccagent_proto::agent::AgentSpawnParams;
@@ -113,6 +115,12 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
         Request::PermissionRemoveRule(p) => permission_rule(&p.rule, p.session_id.as_ref(), p.cwd.as_deref()),
         Request::TeamGet(p) => short("name", Some(&p.name)),
         Request::TeamDelete(p) => short("name", Some(&p.name)),
+        Request::TasklistCreate(p) => tasklist::item(p),
+        Request::TasklistGet(p) | Request::TasklistDelete(p) => tasklist::named(p),
+        Request::TasklistList(p) => tasklist::items(p),
+        Request::TasklistUpdate(p) => tasklist::patch(p),
+        Request::TasklistClaim(p) => tasklist::claim(p),
+        Request::TasklistNext(p) => tasklist::next(p),
         Request::NotificationAck(_)
         | Request::AskGet(_)
         | Request::TaskPrune(_)

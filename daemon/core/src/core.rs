@@ -23,6 +23,7 @@ use crate::table::Table;
 use crate::task::foreground::Foreground;
 use crate::task::output::Printed;
 use crate::task::{Archive, Past, Tasks, Work};
+use crate::tasklist::{self, Items};
 use crate::{bounds, mailbox, message, notification, session, team};
 
 /// Most tasks, entries or keys that one tick takes up: all of its writes are one commit, during which nothing else is
@@ -43,6 +44,7 @@ pub struct Core {
     pub(crate) messages: Table<message::Row>,
     pub(crate) mail: Mail,
     pub(crate) teams: Table<team::Row>,
+    pub(crate) items: Items,
     pub(crate) asks: Asks,
     pub(crate) grants: Table<Grant>,
     pub(crate) keys: Keys,
@@ -89,6 +91,7 @@ impl Core {
             messages: Table::default(),
             mail: Mail::default(),
             teams: Table::default(),
+            items: Items::default(),
             asks: Asks::default(),
             grants: Table::default(),
             keys: Keys::default(),
@@ -270,6 +273,13 @@ impl Core {
             Request::TeamJoin(p) => Response::TeamJoin(self.team_join(cx, caller, p)?),
             Request::TeamLeave(Empty {}) => Response::TeamLeave(self.team_leave(cx, caller)?),
             Request::TeamHeartbeat(Empty {}) => Response::TeamHeartbeat(self.team_heartbeat(now, caller)?),
+            Request::TasklistCreate(p) => Response::TasklistCreate(self.tasklist_create(cx, caller, p)?),
+            Request::TasklistGet(p) => Response::TasklistGet(self.tasklist_get(caller, &p)?),
+            Request::TasklistList(p) => Response::TasklistList(self.tasklist_list(caller, &p)?),
+            Request::TasklistUpdate(p) => Response::TasklistUpdate(self.tasklist_update(cx, caller, p)?),
+            Request::TasklistDelete(p) => Response::TasklistDelete(self.tasklist_delete(cx, caller, &p)?),
+            Request::TasklistClaim(p) => Response::TasklistClaim(self.tasklist_claim(cx, caller, &p)?),
+            Request::TasklistNext(p) => Response::TasklistNext(self.tasklist_next(cx, caller, &p)?),
         })
     }
 
@@ -303,6 +313,11 @@ impl Core {
             Request::SessionPrompt(_) => Response::SessionPrompt(read(&answer)?),
             Request::MessageSend(_) => Response::MessageSend(read(&answer)?),
             Request::TeamCreate(_) => Response::TeamCreate(read(&answer)?),
+            // As it stands by now, like a task.
+            Request::TasklistCreate(_) => {
+                let key = tasklist::Key::parse(&answer).ok_or_else(|| internal(&answer))?;
+                Response::TasklistCreate(self.item_view(&key)?)
+            }
             other => return Err(internal(other.name())),
         };
         Ok(Repeat::Answer(response))
@@ -331,6 +346,7 @@ fn answer_of(response: &Response) -> Result<String, Error> {
         Response::SessionPrompt(result) => text(result),
         Response::MessageSend(result) => text(result),
         Response::TeamCreate(result) => text(result),
+        Response::TasklistCreate(item) => Ok(format!("{}/{}", item.list, item.id)),
         _ => Err(internal("no answer to remember")),
     }
 }

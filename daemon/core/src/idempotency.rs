@@ -240,6 +240,7 @@ fn keyed(request: &Request) -> Option<(String, String)> {
         Request::SessionPrompt(params) => split!(params),
         Request::MessageSend(params) => split!(params),
         Request::TeamCreate(params) => split!(params),
+        Request::TasklistCreate(params) => split!(params),
         Request::SessionList(_)
         | Request::SessionGet(_)
         | Request::SessionClose(_)
@@ -273,6 +274,12 @@ fn keyed(request: &Request) -> Option<(String, String)> {
         | Request::TeamJoin(_)
         | Request::TeamLeave(_)
         | Request::TeamHeartbeat(_)
+        | Request::TasklistGet(_)
+        | Request::TasklistList(_)
+        | Request::TasklistUpdate(_)
+        | Request::TasklistDelete(_)
+        | Request::TasklistClaim(_)
+        | Request::TasklistNext(_)
         | Request::AskList(_)
         | Request::AskGet(_)
         | Request::AskRespond(_)

@@ -1,11 +1,12 @@
 //! What holds after every apply (L5). Checked in the simulations, not in the daemon.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Core;
 use crate::record::Record;
 use crate::table::Stored;
 use crate::task::{Cause, Row, Slot, State};
+use crate::tasklist::Key;
 
 impl Core {
     /// The records that a restore of this core would read.
@@ -18,6 +19,7 @@ impl Core {
         records.extend(self.notifications.iter().cloned().map(Stored::record));
         records.extend(self.messages.iter().cloned().map(Stored::record));
         records.extend(self.teams.iter().cloned().map(Stored::record));
+        records.extend(self.items.iter().cloned().map(Stored::record));
         records.extend(self.asks.iter().cloned().map(Stored::record));
         records.extend(self.grants.iter().cloned().map(Stored::record));
         records.extend(self.keys.iter().cloned().map(Stored::record));
@@ -33,6 +35,7 @@ impl Core {
         self.check_notices()?;
         self.check_mail()?;
         self.check_asks()?;
+        self.check_items()?;
         let mut again = Self::restore(self.limits.clone(), self.records());
         again.live = self.live.clone();
         again.closing = self.closing;
@@ -119,6 +122,44 @@ impl Core {
         };
         match self.asks.iter().find(|row| row.is_pending() && !waits(row)) {
             Some(row) => Err(format!("nobody waits for the answer to {}", row.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// A list belongs to a team or a session, its numbers were given, and following what waits for what comes to an end.
+    fn check_items(&self) -> Result<(), String> {
+        for row in self.items.iter() {
+            let team = self.teams.get(&row.list.to_string()).is_some();
+            if !team && self.sessions.get(&(*row.list).into()).is_none() {
+                return Err(format!("the list {} is nobody's", row.list));
+            }
+            if row.number == 0 || row.number > self.last_item(&row.list) {
+                return Err(format!("nobody gave the number {} in {}", row.number, row.list));
+            }
+        }
+        self.check_circles()
+    }
+
+    /// Takes away what waits for nothing that is left, over and over: a circle would stay.
+    fn check_circles(&self) -> Result<(), String> {
+        let blockers = |row: &crate::tasklist::Row| self.items.blockers(&row.list, row.number).count();
+        let mut waits: BTreeMap<Key, usize> =
+            self.items.iter().map(|row| (row.id(), blockers(row))).collect();
+        let mut free: Vec<Key> =
+            waits.iter().filter(|(_, count)| **count == 0).map(|(key, _)| key.clone()).collect();
+        while let Some(key) = free.pop() {
+            waits.remove(&key);
+            for number in self.items.blocks(&key.list, key.number) {
+                let behind = Key { list: key.list.clone(), number };
+                let Some(count) = waits.get_mut(&behind) else { continue };
+                *count -= 1;
+                if *count == 0 {
+                    free.push(behind);
+                }
+            }
+        }
+        match waits.keys().next() {
+            Some(key) => Err(format!("{key} waits for itself")),
             None => Ok(()),
         }
     }

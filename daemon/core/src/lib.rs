@@ -34,6 +34,7 @@ pub mod role;
 pub mod session;
 pub mod table;
 pub mod task;
+pub mod tasklist;
 pub mod team;
 
 pub use caller::{Caller, Who};

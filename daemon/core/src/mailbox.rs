@@ -120,7 +120,7 @@ impl Core {
     pub(crate) fn address_of(&self, row: &task::Row) -> Address {
         let member = self.membership_of(row);
         let (mailbox, label) = match (member, &row.team) {
-            (Some((team, name)), _) => (of_member(team, name), row.label()),
+            (Some((team, name)), _) => (of_member(team, name), format!("{name}@{team}")),
             (None, None) => (of_lone(row.id), row.label()),
             (None, Some(_)) => (of_lone(row.id), row.id.to_string()),
         };
@@ -322,7 +322,7 @@ impl Core {
                 boxes.extend(self.messages.get(&id).map(|row| row.mailbox.clone()));
             }
         }
-        let owners = boxes.iter().filter_map(|mailbox| self.owner_of(mailbox)).collect();
+        let owners = boxes.iter().filter_map(|mailbox| self.task_of_mailbox(mailbox)).collect();
         for mailbox in boxes {
             let about = About { mailbox: Some(mailbox), ..About::default() };
             cx.event(Topic::Mail, "mail.returned", about, json!({}));
@@ -331,7 +331,7 @@ impl Core {
     }
 
     /// The task whose mailbox it is.
-    fn owner_of(&self, mailbox: &str) -> Option<TaskId> {
+    fn task_of_mailbox(&self, mailbox: &str) -> Option<TaskId> {
         if let Some(id) = mailbox.strip_prefix(LONE) {
             return id.parse().ok();
         }

@@ -20,6 +20,16 @@ pub fn limit(asked: Option<u32>) -> Result<usize, Error> {
     }
 }
 
+/// The number behind which a page of a list by rising numbers begins.
+///
+/// # Errors
+/// `invalidParams` for a cursor that no page gave.
+pub fn after(cursor: Option<&str>) -> Result<u64, Error> {
+    let bad =
+        || Error::new(Kind::InvalidParams, "cursor is what the page before gave").with("path", "cursor");
+    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| bad()))
+}
+
 /// Cuts a page from entries by rising key; the cursor is the key of the last entry of the page before, which
 /// may be gone by now.
 ///

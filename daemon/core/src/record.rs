@@ -14,6 +14,7 @@ use crate::notification::Row as Notification;
 use crate::session::Row as Session;
 use crate::table::Stored;
 use crate::task::{Archived, Launch, Prompt, Row as Task};
+use crate::tasklist::Row as Item;
 use crate::team::Row as Team;
 
 /// One change of the store.
@@ -154,6 +155,8 @@ records! {
     Read(crate::mailbox::Read) false,
     /// A team.
     Team(Team) true,
+    /// An item of a task list.
+    Item(Item) true,
     /// An ask.
     Ask(Ask) true,
     /// What a person allowed for a session or a repository.

@@ -41,6 +41,7 @@ impl Core {
                     core.messages.load(row);
                 }
                 Record::Team(row) => core.teams.load(row),
+                Record::Item(row) => core.items.load(row),
                 Record::Ask(row) => core.asks.load(row),
                 Record::Grant(row) => core.grants.load(row),
                 Record::Key(row) => core.keys.load(row),
@@ -54,6 +55,8 @@ impl Core {
                 | Record::Read(_) => {}
             }
         }
+        // What waits for what is known once all items are there.
+        core.items.index();
         core
     }
 

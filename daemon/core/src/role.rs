@@ -8,7 +8,8 @@
 //! | send | yes | own team | own team | whom it knows by name |
 //! | mailbox | any | own | own | own |
 //! | answers to asks | yes | own team's plans | no | no |
-//! | team.create, team.delete | yes | own team | no | no |
+//! | team.create, team.delete | yes | own team; made by an agent that has the tool for it | no | no |
+//! | task list | all | own team | own team | own team's, or its session's where it has the tools for it |
 //! | sessions, pauses, notifications, stop-all, prune | yes | no | no | no |
 //!
 //! A refusal changes nothing and names the role that is needed.
@@ -67,6 +68,14 @@ pub fn is_for_operators(method: &str) -> bool {
             | "task.transcript"
             | "task.wait"
             | "task.write"
+            | "tasklist.claim"
+            | "tasklist.create"
+            | "tasklist.delete"
+            | "tasklist.get"
+            | "tasklist.list"
+            | "tasklist.next"
+            | "tasklist.update"
+            | "team.create"
             | "team.delete"
             | "team.get"
             | "team.heartbeat"
@@ -81,7 +90,10 @@ impl Core {
     pub fn role(&self, caller: &Caller) -> Role {
         match &caller.who {
             Who::Operator => Role::Operator,
-            Who::Agent(_) => Role::Agent,
+            Who::Agent(id) => match self.tasks.get(id).and_then(|row| self.led_by(row)) {
+                Some(_) => Role::Lead,
+                None => Role::Agent,
+            },
             Who::Member { team, name } => match self.teams.get(&team.to_string()) {
                 Some(row) if *row.lead == **name => Role::Lead,
                 _ => Role::Teammate,
@@ -126,7 +138,12 @@ impl Core {
         if !joins {
             self.holds(caller)?;
         }
-        if is_for_operators(method) { self.needs_operator(caller, method) } else { Ok(()) }
+        match method {
+            "team.create" => self.needs_maker(caller),
+            method if method.starts_with("tasklist.") => self.needs_list(caller),
+            method if is_for_operators(method) => self.needs_operator(caller, method),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn needs_operator(&self, caller: &Caller, what: &str) -> Result<(), Error> {
@@ -140,8 +157,7 @@ impl Core {
 
     /// Team verbs are the lead's and the operator's.
     pub(crate) fn needs_lead(&self, caller: &Caller, team: &str) -> Result<(), Error> {
-        let lead = matches!(&caller.who, Who::Member { team: own, .. } if **own == *team)
-            && self.role(caller) == Role::Lead;
+        let lead = self.role(caller) == Role::Lead && self.own_team(caller).as_deref() == Some(team);
         if caller.who == Who::Operator || lead {
             return Ok(());
         }
@@ -155,7 +171,7 @@ impl Core {
         let own_team = match &caller.who {
             Who::Operator => return true,
             Who::Member { team, .. } => self.is_of(row, team),
-            Who::Agent(_) => false,
+            Who::Agent(_) => self.leads_team_of(caller, row),
         };
         own_team || self.task_of(caller).is_some_and(|own| own == row.id || self.is_below(row, own))
     }
@@ -177,8 +193,7 @@ impl Core {
     pub(crate) fn may_steer(&self, caller: &Caller, row: &Task) -> Result<(), Error> {
         let team = match &caller.who {
             Who::Operator => return Ok(()),
-            Who::Member { team, .. } if self.role(caller) == Role::Lead => self.is_of(row, team),
-            Who::Member { .. } | Who::Agent(_) => false,
+            Who::Member { .. } | Who::Agent(_) => self.leads_team_of(caller, row),
         };
         let below = self.task_of(caller).is_some_and(|own| self.is_below(row, own));
         if team || below {
@@ -254,7 +269,7 @@ impl Core {
         own_tree
             || match &caller.who {
                 Who::Operator => true,
-                Who::Agent(_) => false,
+                Who::Agent(_) => self.tasks.get(&id).is_some_and(|row| self.leads_team_of(caller, row)),
                 // Of one that is gone no more is known than its team's name.
                 Who::Member { team: own, .. } => {
                     self.tasks.get(&id).map_or(team == Some(&**own), |row| self.is_of(row, own))
@@ -277,6 +292,11 @@ impl Core {
         } else {
             Err(self.refusal(caller, "only a team's members and operators may see it", "operator"))
         }
+    }
+
+    /// Whether a task is one of the team that a caller leads.
+    fn leads_team_of(&self, caller: &Caller, row: &Task) -> bool {
+        self.role(caller) == Role::Lead && self.own_team(caller).is_some_and(|team| self.is_of(row, &team))
     }
 
     fn is_below(&self, row: &Task, ancestor: TaskId) -> bool {

@@ -261,6 +261,7 @@ impl Core {
         }
         self.rehome(cx, &id);
         self.release_lead(cx, &id);
+        self.drop_list(cx, &id.0);
         self.sessions.remove(cx, &id);
         cx.delete(lead::Texts::KIND, id.to_string());
         self.end_grant(cx, &id);

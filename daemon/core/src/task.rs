@@ -191,6 +191,9 @@ pub struct Row {
     /// Which of the teams that had that name it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team_number: Option<u64>,
+    /// The team that it made, and leads as long as that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leads: Option<Box<str>>,
     /// A line that says what the work is.
     pub description: Arc<str>,
     /// Those of them that have not yet.

@@ -7,7 +7,7 @@ use ccagent_proto::event::Topic;
 use ccagent_proto::session::PageParams;
 use ccagent_proto::task::StoppedBy;
 use ccagent_proto::team as wire;
-use ccagent_proto::{Empty, Error, Kind, Millis, SessionId};
+use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::bounds::{PATH_MOST, TEXT_MOST};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::{About, Cx};
-use crate::mailbox::of_member;
+use crate::mailbox::{of_lone, of_member};
 use crate::page;
 use crate::record::Record;
 use crate::table::Stored;
@@ -133,7 +133,7 @@ impl Core {
         caller: &Caller,
         params: wire::TeamCreateParams,
     ) -> Result<wire::Team, Error> {
-        self.needs_operator(caller, "team.create")?;
+        let maker = self.may_make_team(caller)?;
         let session = self.session_of(caller, None)?;
         let free = |n: &usize| self.teams.get(&format!("team-{n}")).is_none();
         let number = (1..=self.teams.len() + 1).find(free).unwrap_or_default();
@@ -153,7 +153,7 @@ impl Core {
             name: lead.as_str().into(),
             agent_type: Some(LEAD.into()),
             cwd: caller.cwd.as_deref().unwrap_or("/").into(),
-            task: None,
+            task: maker,
             token: None,
             generation: 1,
             ended: false,
@@ -169,9 +169,44 @@ impl Core {
             created_at: cx.now,
             number: Some(self.next(cx, "team")),
         };
+        let own = of_member(&name, &row.lead);
         self.teams.insert(cx, row);
+        if let Some(id) = maker {
+            self.tasks.change(cx, id, |task| task.leads = Some(name.as_str().into()));
+            self.forward(cx, &of_lone(id), &own);
+        }
         team_event(cx, &name, "team.created", json!({}));
         Ok(self.team_view(cx.now, self.team(&name)?))
+    }
+
+    /// The agent that is to lead the team that it makes; a person makes one that whoever joins as its lead leads.
+    fn may_make_team(&self, caller: &Caller) -> Result<Option<TaskId>, Error> {
+        self.needs_maker(caller)?;
+        let Who::Agent(id) = caller.who else { return Ok(None) };
+        let led = self.tasks.get(&id).and_then(|row| self.led_by(row));
+        match (led, self.own_team(caller)) {
+            (Some((team, _)), _) => {
+                let why = format!("you lead the team {team} already: delete it before you make another one");
+                Err(Error::new(Kind::TeamExists, why).with("name", team))
+            }
+            (None, None) => Ok(Some(id)),
+            (None, Some(_)) => Err(self.no_maker(caller)),
+        }
+    }
+
+    /// Refuses a caller that makes no teams at all.
+    pub(crate) fn needs_maker(&self, caller: &Caller) -> Result<(), Error> {
+        let may = match &caller.who {
+            Who::Operator => true,
+            Who::Agent(id) => self.tasks.get(id).is_some_and(|row| row.spec.makes_teams),
+            Who::Member { .. } => false,
+        };
+        if may { Ok(()) } else { Err(self.no_maker(caller)) }
+    }
+
+    fn no_maker(&self, caller: &Caller) -> Error {
+        let why = "a team is made by a person, or by an agent that has the tool TeamCreate and is in no team";
+        Error::new(Kind::LeadOnly, why).with("role", self.role(caller).word()).with("needs", "lead")
     }
 
     pub(crate) fn team_get(&self, now: Millis, caller: &Caller, name: &str) -> Result<wire::Team, Error> {
@@ -208,7 +243,7 @@ impl Core {
                 member.name != row.lead
                     && self.presence(cx.now, &params.name, member) == wire::Presence::Connected
             })
-            .chain(row.members.iter().filter(|member| self.runs(member)))
+            .chain(row.members.iter().filter(|member| self.runs(member) && !self.made(member, row)))
             .map(|member| member.name.to_string())
             .collect();
         if !active.is_empty() && params.force != Some(true) {
@@ -236,10 +271,16 @@ impl Core {
     fn drop_team(&mut self, cx: &mut Cx<'_>, name: &str) {
         let Some(row) = self.teams.remove(cx, &name.to_owned()) else { return };
         let readers = self.mailbox_of_session(&row.session);
+        self.drop_list(cx, name);
         for member in &row.members {
-            self.forward(cx, &of_member(name, &member.name), &readers);
-            if let Some(id) = member.task {
-                self.stop_tree(cx, id, self.limits.grace_ms, &by_deletion());
+            let maker = member.task.filter(|_| self.made(member, &row));
+            let reader = maker.map_or_else(|| readers.clone(), of_lone);
+            self.forward(cx, &of_member(name, &member.name), &reader);
+            match (maker, member.task) {
+                // It goes on without the team.
+                (Some(id), _) => _ = self.tasks.change(cx, id, |task| task.leads = None),
+                (None, Some(id)) => _ = self.stop_tree(cx, id, self.limits.grace_ms, &by_deletion()),
+                (None, None) => {}
             }
         }
         team_event(cx, name, "team.deleted", json!({}));
@@ -265,6 +306,12 @@ impl Core {
             // Where it will work is known only later.
             _ => has_place(row, name, TEXT_MOST + 2 * PATH_MOST),
         }
+    }
+
+    /// Whether a member is the agent that made the team, and is there.
+    fn made(&self, member: &Member, team: &Row) -> bool {
+        let task = member.task.and_then(|id| self.tasks.get(&id));
+        member.name == team.lead && task.is_some_and(|task| task.leads.as_deref() == Some(&team.name))
     }
 
     fn team_view(&self, now: Millis, row: &Row) -> wire::Team {

@@ -1,5 +1,7 @@
 //! What an agent needs of the rest of the daemon.
 
+pub mod tasklist;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +91,8 @@ pub struct Child {
     pub model: Option<String>,
     /// Its name.
     pub name: Option<String>,
+    /// The team that it is a member of.
+    pub team: Option<String>,
     /// Where it is apart.
     pub isolation: Option<String>,
     /// Where it works.
@@ -146,6 +150,17 @@ pub enum Errand {
         /// The plan.
         plan: String,
     },
+    /// Something about the task list that it shares.
+    Tasklist(tasklist::Wish),
+    /// A team, which it leads.
+    MakeTeam {
+        /// Its name.
+        name: String,
+        /// What it is for.
+        description: Option<String>,
+    },
+    /// The end of the team that it leads.
+    DropTeam,
 }
 
 /// Another model than before.

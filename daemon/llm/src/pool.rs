@@ -59,15 +59,19 @@ pub const READ_DENY: &[&str] = &[
 /// What no agent of the executor gets (TP-15).
 pub const EXECUTOR_DENY: &[&str] =
     &["agent", "enter_plan_mode", "exit_plan_mode", "ask_user_question", "task_stop"];
-/// What a fork is offered, since its requests begin as its parent's, and may not call (FK-17, FK-20, FK-23).
+/// What a fork is offered, since its requests begin as its parent's, and may not call (FK-17, FK-20, FK-23, C12).
 pub const FORK_REFUSED: &[&str] = &[
     "Agent",
     "AskUserQuestion",
     "EnterPlanMode",
     "ExitPlanMode",
     "SendMessage",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
     "TaskOutput",
     "TaskStop",
+    "TaskUpdate",
     "TeamCreate",
     "TeamDelete",
 ];

@@ -19,8 +19,14 @@ mod read;
 mod send_message;
 pub mod skill;
 mod synthetic_output;
+mod task_create;
+mod task_get;
+mod task_list;
 mod task_output;
 mod task_stop;
+mod task_update;
+mod team_create;
+mod team_delete;
 mod todo_write;
 mod tool_search;
 mod walk;
@@ -61,8 +67,14 @@ pub use read::Read;
 pub use send_message::SendMessage;
 pub use skill::Skill;
 pub use synthetic_output::SyntheticOutput;
+pub use task_create::TaskCreate;
+pub use task_get::TaskGet;
+pub use task_list::TaskList;
 pub use task_output::TaskOutput;
 pub use task_stop::TaskStop;
+pub use task_update::TaskUpdate;
+pub use team_create::TeamCreate;
+pub use team_delete::TeamDelete;
 pub use todo_write::TodoWrite;
 pub use tool_search::ToolSearch;
 pub use web_fetch::WebFetch;
@@ -299,6 +311,12 @@ pub fn with(flags: Flags, types: Option<String>) -> Vec<Arc<dyn Tool>> {
         Arc::new(WebFetch::default()),
         Arc::new(WebSearch),
         Arc::new(Memory),
+        Arc::new(TaskCreate),
+        Arc::new(TaskGet),
+        Arc::new(TaskList),
+        Arc::new(TaskUpdate),
+        Arc::new(TeamCreate),
+        Arc::new(TeamDelete),
     ];
     let search = ToolSearch::new(tools.iter().map(|tool| tool.spec()).collect());
     tools.push(Arc::new(search));
@@ -348,7 +366,7 @@ mod tests {
     #[test]
     fn the_tools_come_in_a_fixed_order() {
         let names: Vec<String> = builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion EnterPlanMode ExitPlanMode WebFetch WebSearch Memory ToolSearch SyntheticOutput";
+        let expected = "Read Write Edit NotebookEdit Glob Grep Bash TodoWrite Skill Agent SendMessage TaskOutput TaskStop AskUserQuestion EnterPlanMode ExitPlanMode WebFetch WebSearch Memory TaskCreate TaskGet TaskList TaskUpdate TeamCreate TeamDelete ToolSearch SyntheticOutput";
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();

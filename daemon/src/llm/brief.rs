@@ -303,8 +303,16 @@ fn who(params: &AgentSpawnParams, caller: &Caller, profile: Profile, route: Rout
 fn tools(entry: &Entry, who: Who<'_>, memory: Option<&Path>, servers: Vec<String>) -> Result<Pool, Error> {
     let all = tool::builtin();
     let names = all.iter().map(|tool| tool.spec().name.clone());
-    let available: Vec<String> =
-        names.filter(|name| memory.is_some() || name != MEMORY).chain(servers).collect();
+    let definition = &entry.definition;
+    // Of agents that others spawn, `canFork` says who makes teams (C9).
+    let own_way = definition.tool_capability_profile.is_some() || !definition.allowed_tools.is_empty();
+    let leads = who == Who::Main || own_way;
+    let is_there = |name: &String| match name.as_str() {
+        MEMORY => memory.is_some(),
+        "TeamCreate" | "TeamDelete" => leads,
+        _ => true,
+    };
+    let available: Vec<String> = names.filter(is_there).chain(servers).collect();
     let pool = pool::of(&available, who, Some(&entry.definition), origin(entry), &Policy::default());
     pool.map_err(zero_tools)
 }

@@ -71,6 +71,9 @@ impl Desk {
             Errand::Question(questions) => self.question(questions).await,
             Errand::BeginPlan => self.begin_plan().await,
             Errand::Plan { plan } => self.hand_in(&plan).await,
+            Errand::Tasklist(wish) => self.tasklist(wish).await,
+            Errand::MakeTeam { name, description } => self.make_team(name, description).await,
+            Errand::DropTeam => self.drop_team().await,
         };
         done.unwrap_or_else(|error| Outcome::error(sentence(&error)))
     }
@@ -97,6 +100,7 @@ impl Desk {
             subagent_type: child.agent_type,
             model: child.model,
             name: child.name,
+            team_name: child.team,
             isolation: child.isolation,
             cwd: Some(child.cwd.display().to_string()),
             run_in_background: Some(wait == Wait::No),
@@ -297,7 +301,8 @@ async fn output(task: &Task) -> Result<String, Error> {
 
 /// An error as the model reads it, with the names that would have been right.
 fn sentence(error: &Error) -> String {
-    let near = ["reachable", "near", "matches"].iter().filter_map(|key| error.data.get(*key)?.as_array());
+    let near =
+        ["reachable", "near", "matches", "members"].iter().filter_map(|key| error.data.get(*key)?.as_array());
     let names: Vec<&str> = near.flatten().filter_map(|name| name.as_str()).collect();
     if names.is_empty() { error.message.clone() } else { format!("{} ({})", error.message, names.join(", ")) }
 }

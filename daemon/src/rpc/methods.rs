@@ -46,10 +46,11 @@ fn core_methods(registry: &mut Registry<Context>) {
     macro_rules! read { ($($name:ident),*) => { $(registry.read::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
     macro_rules! work { ($($name:ident),*) => { $(registry.work::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
     macro_rules! page { ($($name:ident),*) => { $(registry.page::<wire::$name, _, _>(plain::<wire::$name>);)* }; }
-    read!(AskGet, SessionGet, TaskGet, MessageRoute);
-    page!(AskList, SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList);
+    read!(AskGet, SessionGet, TaskGet, MessageRoute, TasklistGet);
+    page!(AskList, SessionList, TaskList, NotificationList, MailboxRead, TeamGet, TeamList, TasklistList);
     work!(SessionClose, SessionPause, SessionUnpause, SessionSetMode, TaskBackground, TaskRetain, TaskPrune);
     work!(NotificationAck, MessageDeliver, MailboxAck, TeamCreate, TeamDelete, TeamHeartbeat);
+    work!(TasklistCreate, TasklistUpdate, TasklistDelete, TasklistClaim, TasklistNext);
     registry.page::<wire::AgentExplain, _, _>(explain::explain);
     registry.page::<wire::DefinitionList, _, _>(definition::list);
     registry.page::<wire::DefinitionGet, _, _>(definition::get);

@@ -304,6 +304,7 @@ impl Core {
     /// A session whose lead was removed gets another one, which knows nothing of it (A14).
     pub(crate) fn replace_lead(&mut self, cx: &mut Cx<'_>, removed: TaskId, session: &SessionId) {
         if self.sessions.get(session).is_some_and(|row| row.main_agent == removed) {
+            self.reopen_items_of_lead(cx, removed, session);
             let main_agent = TaskId(Uuid::from_u128(cx.ids.id()));
             self.sessions.update(cx, session, |row| row.main_agent = main_agent);
         }

@@ -94,6 +94,11 @@ pub struct Brief {
 }
 
 impl Brief {
+    /// Whether it may call a tool.
+    pub fn has(&self, tool: &str) -> bool {
+        self.tools.iter().any(|own| own == tool)
+    }
+
     /// The layers of its system prompt that have one of these names (CX-01).
     pub fn layers_of(&self, names: &[&str]) -> Vec<String> {
         let (mut parts, mut rest, mut found) = (self.system.iter(), "", Vec::new());

@@ -312,6 +312,7 @@ impl Core {
         self.task_event(cx, id, Topic::Task, "task.ended", json!({}));
         self.log(cx, id, log_row(outcome, log_error.as_deref()));
         self.member_ended(cx, id);
+        self.reopen_items_of(cx, id);
         self.notices_left(cx, id);
         self.notify(cx, id);
         if let Some(parent) = self.tasks.get(&id).and_then(|row| row.parent) {

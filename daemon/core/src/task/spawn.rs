@@ -24,6 +24,10 @@ use crate::team::check_agent_name;
 /// The methods that a spawn's answer points to (SP-19).
 const HINT: &str = "read its output with task.output, wait with task.wait, stop it with task.stop";
 
+/// The tool of who makes teams, and that of who keeps a task list.
+const TEAM_CREATE: &str = "TeamCreate";
+const TASK_UPDATE: &str = "TaskUpdate";
+
 /// A spawn whose params were looked up and found good.
 struct Plan {
     session: SessionId,
@@ -313,6 +317,8 @@ impl Core {
             persist: params.persist != Some(false),
             budget,
             writable: plan.writable,
+            makes_teams: brief.is_some_and(|brief| brief.has(TEAM_CREATE)),
+            keeps_list: brief.is_some_and(|brief| brief.has(TASK_UPDATE)),
             receives: match runner_of(&launch.argv) {
                 RunnerKind::Llm => Receives::Turn,
                 _ => params.receives.unwrap_or(Receives::Poll),
@@ -328,6 +334,7 @@ impl Core {
             name: plan.name.map(Into::into),
             team_number: plan.team.as_ref().and_then(|team| self.teams.get(team)?.number),
             team: plan.team.map(Into::into),
+            leads: None,
             description: crate::message::shorten(&description, 200).into(),
             waits: plan.waits,
             state: State::Queued,

@@ -55,6 +55,12 @@ pub struct Spec {
     /// The only directories below which it writes, and all that it spawns; none is anywhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<Box<str>>,
+    /// Whether its tools make teams.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub makes_teams: bool,
+    /// Whether its tools keep a task list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_list: bool,
     /// How it takes messages.
     pub receives: Receives,
 }

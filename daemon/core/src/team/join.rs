@@ -48,6 +48,7 @@ impl Core {
         let task = self.task_of(caller);
         if !resumes {
             self.forward_from_ended(cx, &team, &name);
+            self.reopen_items(cx, &team, &name, "somebody else has its owner's name");
         }
         self.change_member(cx, &team, &name, |member, now| {
             if !resumes {
@@ -128,6 +129,7 @@ impl Core {
         let (team, name) = self.membership(caller)?;
         self.change_member(cx, &team, &name, |member, _| member.ended = true);
         self.unseat(cx, &team, &name);
+        self.reopen_items(cx, &team, &name, "its owner left the team");
         team_event(cx, &team, "team.left", json!({ "name": name }));
         Ok(Empty {})
     }

@@ -106,8 +106,15 @@ impl Core {
 
     /// The team and the name of a task that is a member of it: names are given again, and teams made anew (A14).
     pub(crate) fn membership_of(&self, row: &task::Row) -> Option<(&str, &str)> {
-        let (team, member) = self.named_as(row).filter(|(_, member)| member.task == Some(row.id))?;
-        Some((&team.name, &member.name))
+        let own = self.named_as(row).filter(|(_, member)| member.task == Some(row.id));
+        own.map(|(team, member)| (&*team.name, &*member.name)).or_else(|| self.led_by(row))
+    }
+
+    /// The team that an agent made and still leads, and its name there.
+    pub(crate) fn led_by(&self, row: &task::Row) -> Option<(&str, &str)> {
+        let team = self.teams.get(&row.leads.as_deref()?.to_owned())?;
+        let lead = team.member(&team.lead).filter(|lead| lead.task == Some(row.id))?;
+        Some((&team.name, &lead.name))
     }
 
     /// Refuses a run under a member's name that somebody else has now.

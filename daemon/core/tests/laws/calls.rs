@@ -18,6 +18,10 @@ use ccagent_proto::task::{
     TaskForegroundParams, TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
     TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams,
 };
+use ccagent_proto::tasklist::{
+    ItemFilter, ItemPatch, ItemStatus, TasklistClaimParams, TasklistCreateParams, TasklistGetParams,
+    TasklistListParams, TasklistNextParams, TasklistUpdateParams,
+};
 use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
 use ccagent_proto::{AskId, Empty, MessageId, NotificationId, SessionId, TaskId};
 
@@ -39,7 +43,7 @@ pub(crate) struct Known {
     pub(crate) tokens: BTreeMap<(String, String), String>,
 }
 
-/// A random call.
+/// A random call of any kind.
 pub(crate) fn call(known: &Known, random: &Random) -> Request {
     match random.below(100) {
         0..=21 => Request::AgentSpawn(spawn(known, random)),
@@ -47,7 +51,8 @@ pub(crate) fn call(known: &Known, random: &Random) -> Request {
         48..=74 => mail_call(known, random),
         75..=80 => notice_call(known, random),
         81..=84 => ask_call(known, random),
-        85..=91 => session_call(known, random),
+        85..=90 => session_call(known, random),
+        91..=95 => item_call(known, random),
         _ => team_call(known, random),
     }
 }
@@ -221,7 +226,8 @@ fn session_call(known: &Known, random: &Random) -> Request {
     }
 }
 
-fn team_call(known: &Known, random: &Random) -> Request {
+/// A random call about teams.
+pub(crate) fn team_call(known: &Known, random: &Random) -> Request {
     let name_of = team(random);
     match random.below(14) {
         0..=3 => Request::TeamCreate(TeamCreateParams {
@@ -246,6 +252,65 @@ fn team_call(known: &Known, random: &Random) -> Request {
         12 => Request::TeamList(PageParams::default()),
         _ => Request::TeamDelete(TeamDeleteParams { name: name_of, force: random.sometimes(50, true) }),
     }
+}
+
+fn item_call(known: &Known, random: &Random) -> Request {
+    let list = match random.below(10) {
+        0..=4 => None,
+        5..=7 => Some(team(random)),
+        _ => Some(session(known, random).to_string()),
+    };
+    let item_id = item(random);
+    let owner = random.sometimes(30, name(random));
+    match random.below(20) {
+        0..=6 => Request::TasklistCreate(TasklistCreateParams {
+            list,
+            subject: "a part".to_owned(),
+            description: random.sometimes(30, "all of it".to_owned()),
+            blocked_by: random.sometimes(40, (0..random.below(3)).map(|_| item(random)).collect()),
+            idempotency_key: key(random),
+            ..TasklistCreateParams::default()
+        }),
+        7..=9 => Request::TasklistClaim(TasklistClaimParams { list, item_id, owner }),
+        10..=11 => Request::TasklistNext(TasklistNextParams { list, owner }),
+        12 => Request::TasklistGet(TasklistGetParams { list, item_id }),
+        13 => Request::TasklistDelete(TasklistGetParams { list, item_id }),
+        14 => Request::TasklistList(TasklistListParams {
+            list,
+            filter: random.sometimes(50, ItemFilter { claimable: Some(true), ..ItemFilter::default() }),
+            limit: random.sometimes(50, 2),
+            cursor: None,
+        }),
+        _ => Request::TasklistUpdate(TasklistUpdateParams {
+            list,
+            item_id,
+            patch: patch(random, owner),
+            if_revision: random.sometimes(20, random.next() % 4),
+        }),
+    }
+}
+
+fn patch(random: &Random, owner: Option<String>) -> ItemPatch {
+    let ids = |random: &Random| (0..=random.below(2)).map(|_| item(random)).collect();
+    let status = random.one(&[
+        ItemStatus::Pending,
+        ItemStatus::InProgress,
+        ItemStatus::Completed,
+        ItemStatus::Completed,
+        ItemStatus::Deleted,
+    ]);
+    ItemPatch {
+        status: random.sometimes(50, status),
+        subject: random.sometimes(20, "another part".to_owned()),
+        owner: if random.percent(5) { Some(String::new()) } else { owner },
+        add_blocks: random.sometimes(25, ids(random)),
+        add_blocked_by: random.sometimes(25, ids(random)),
+        ..ItemPatch::default()
+    }
+}
+
+fn item(random: &Random) -> String {
+    (1 + random.below(8)).to_string()
 }
 
 fn key(random: &Random) -> Option<String> {

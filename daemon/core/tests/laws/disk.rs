@@ -64,6 +64,7 @@ impl Disk {
                 | Record::Body(_)
                 | Record::Read(_)
                 | Record::Team(_)
+                | Record::Item(_)
                 | Record::Ask(_)
                 | Record::Grant(_)
                 | Record::Key(_)

@@ -108,6 +108,7 @@ impl Ledger {
             | Record::Past(_)
             | Record::Body(_)
             | Record::Team(_)
+            | Record::Item(_)
             | Record::Grant(_)
             | Record::Key(_)
             | Record::Answer(_) => {}

@@ -8,7 +8,7 @@ use ccagent_core::ask::{Asked, What};
 use ccagent_core::effect::Effect;
 use ccagent_core::input::Run;
 use ccagent_core::record::Write;
-use ccagent_core::task::{Row, State};
+use ccagent_core::task::{Brief, Row, State};
 use ccagent_core::{Caller, Core, Cx, Ids, Input, Limits, Record, RunnerEvent, Who};
 use ccagent_proto::method::{Request, Response};
 use ccagent_proto::{Error, Millis, SessionId};
@@ -280,12 +280,24 @@ impl World {
     }
 
     fn call(&mut self) {
-        let request = calls::call(&self.known, &self.random);
+        let mut request = calls::call(&self.known, &self.random);
         let place = self.random.below(self.callers.len());
         let mut caller = self.callers[place].clone();
+        // An agent that may make a team makes one, and calls as its lead.
+        let maker = |row: &Row| row.is_under_way() && row.spec.makes_teams;
+        if self.random.percent(8)
+            && let Some(row) = self.live().find(maker)
+        {
+            caller.who = Who::Agent(row.id);
+            if self.random.percent(60) {
+                request = calls::team_call(&self.known, &self.random);
+            }
+        }
         caller.vault = gives_env(&request).then_some(self.steps as u64);
-        // The edge works out what a lead is.
-        caller.brief = matches!(request, Request::SessionPrompt(_)).then(Arc::default);
+        // The edge works out what a lead is: it may make teams.
+        let tools = ["TeamCreate", "TaskUpdate"].map(str::to_owned).to_vec();
+        let brief = || Arc::new(Brief { tools, ..Brief::default() });
+        caller.brief = matches!(request, Request::SessionPrompt(_)).then(brief);
         let answer = self.apply_call(&caller, &request);
         if let Err(error) = &answer
             && let Some(id) = error.data.get("archived").and_then(|id| id.as_str())

@@ -170,6 +170,17 @@ impl Desk {
         AgentSpawn::result(response).unwrap().task_id
     }
 
+    /// The same of any call.
+    pub(crate) fn call_unchecked<M: Call>(
+        &mut self,
+        caller: &Caller,
+        params: M::Params,
+    ) -> Result<M::Result, Error> {
+        let input = Input::Call(caller.clone(), M::request(params));
+        let response = self.unchecked(|core, cx| core.apply(cx, input))?;
+        Ok(M::result(response.unwrap()).unwrap())
+    }
+
     pub(crate) fn report(&mut self, task: TaskId, what: Report) {
         let attempt = self.attempt(task);
         self.input(Input::Runner(RunnerEvent { task, attempt, what }));

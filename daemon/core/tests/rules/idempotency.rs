@@ -8,10 +8,11 @@ use ccagent_core::{Input, Limits, Record};
 use ccagent_proto::agent::{AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::message::MessageSendParams;
 use ccagent_proto::method::{
-    AgentSpawn, MessageSend, SessionOpen, TaskPrune, TaskRemove, TaskResume, TeamCreate,
+    AgentSpawn, MessageSend, SessionOpen, TaskPrune, TaskRemove, TaskResume, TasklistCreate, TeamCreate,
 };
 use ccagent_proto::session::SessionOpenParams;
 use ccagent_proto::task::{TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams};
+use ccagent_proto::tasklist::TasklistCreateParams;
 use ccagent_proto::team::TeamCreateParams;
 use ccagent_proto::{Kind, Millis};
 use serde_json::json;
@@ -51,6 +52,13 @@ fn every_creating_call_takes_a_key() {
     };
     let made = desk.ok::<TeamCreate>(&person(), create.clone());
     assert_eq!(desk.ok::<TeamCreate>(&person(), create), made);
+    let item = TasklistCreateParams {
+        subject: "a part".into(),
+        idempotency_key: Some("i".into()),
+        ..Default::default()
+    };
+    let made = desk.ok::<TasklistCreate>(&person(), item.clone());
+    assert_eq!(desk.ok::<TasklistCreate>(&person(), item), made);
     desk.spawn(named("ann"));
     let send = MessageSendParams { idempotency_key: Some("m".into()), ..to("ann") };
     let sent = desk.ok::<MessageSend>(&person(), send.clone());

@@ -41,6 +41,10 @@ mod stop;
 #[cfg(test)]
 mod task;
 #[cfg(test)]
+mod tasklist;
+#[cfg(test)]
 mod team;
+#[cfg(test)]
+mod team_lead;
 #[cfg(test)]
 mod texts;

@@ -11,6 +11,10 @@ use ccagent_proto::task::{
     TaskForegroundParams, TaskGetParams, TaskListParams, TaskPruneParams, TaskRemoveParams, TaskResumeParams,
 };
 use ccagent_proto::task::{TaskRetainParams, TaskStopAllParams, TaskStopParams, TaskWaitParams};
+use ccagent_proto::tasklist::{
+    TasklistClaimParams, TasklistCreateParams, TasklistGetParams, TasklistListParams, TasklistNextParams,
+    TasklistUpdateParams,
+};
 use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams, TeamJoinParams};
 use ccagent_proto::{Empty, Kind, TaskId, notification, session};
 
@@ -93,10 +97,50 @@ fn what_concerns_everybody_is_a_persons() {
         Request::NotificationList(notification::NotificationListParams::default()),
         Request::NotificationNext(notification::NotificationNextParams::default()),
         Request::NotificationAck(notification::NotificationAckParams::default()),
-        Request::TeamCreate(TeamCreateParams { name: Some("green".into()), ..TeamCreateParams::default() }),
     ];
     for call in calls {
         needs_operator(|_| call.clone(), only);
+    }
+}
+
+/// TM-14, TP-23: a team is made by a person; an agent needs the tool for it, which no program has, and no team.
+#[test]
+fn a_team_is_made_by_a_person_or_with_the_tool_for_it() {
+    let create = TeamCreateParams { name: Some("green".into()), ..TeamCreateParams::default() };
+    let request = |_: &Stage| Request::TeamCreate(create.clone());
+    check(request, [true, false, false, false], Kind::LeadOnly, "lead");
+}
+
+/// TL-01, TL-02: a task list is its team's: a person has any, a member its own, and a program that is in none has none.
+#[test]
+fn a_task_list_is_its_teams() {
+    let calls = |list: Option<&str>| -> [Request; 7] {
+        let (list, item_id) = (list.map(str::to_owned), "1".to_owned());
+        let get = TasklistGetParams { list: list.clone(), item_id: item_id.clone() };
+        [
+            Request::TasklistCreate(TasklistCreateParams {
+                list: list.clone(),
+                subject: "a".into(),
+                ..Default::default()
+            }),
+            Request::TasklistGet(get.clone()),
+            Request::TasklistDelete(get),
+            Request::TasklistList(TasklistListParams { list: list.clone(), ..Default::default() }),
+            Request::TasklistUpdate(TasklistUpdateParams {
+                list: list.clone(),
+                item_id: item_id.clone(),
+                ..Default::default()
+            }),
+            Request::TasklistClaim(TasklistClaimParams { list: list.clone(), item_id, owner: None }),
+            Request::TasklistNext(TasklistNextParams { list, owner: None }),
+        ]
+    };
+    for n in 0..7 {
+        needs_operator(|_| calls(None)[n].clone(), [true, true, true, false]);
+        needs_operator(|_| calls(Some("red"))[n].clone(), [true, true, true, false]);
+        needs_operator(|_| calls(Some("blue"))[n].clone(), [true, false, false, false]);
+        needs_operator(|_| calls(Some("main"))[n].clone(), [true, false, false, false]);
+        needs_operator(|_| calls(Some("nothing"))[n].clone(), [true, false, false, false]);
     }
 }
 

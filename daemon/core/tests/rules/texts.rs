@@ -6,17 +6,19 @@ use ccagent_core::ask::{Asked, What};
 use ccagent_core::bounds::{PATH_MOST, PROMPT_MOST, ROW_MOST, SHOWN_MOST, TEXT_MOST};
 use ccagent_core::input::Report;
 use ccagent_core::record::Write;
+use ccagent_core::tasklist::{DEPENDENCIES_MOST, DESCRIPTION_MOST, METADATA_MOST};
 use ccagent_core::{Caller, Effect, Input, Limits, Record};
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::ask::{AskBehavior, AskRespondParams, AskScope};
 use ccagent_proto::mailbox::MailboxAckParams;
 use ccagent_proto::message::{Content, MessageSendParams};
 use ccagent_proto::method::{
-    AgentSpawn, AskRespond, MailboxAck, MessageSend, SessionOpen, TaskResume, TaskStop, TeamCreate, TeamGet,
-    TeamJoin,
+    AgentSpawn, AskRespond, MailboxAck, MessageSend, SessionOpen, TaskResume, TaskStop, TasklistCreate,
+    TeamCreate, TeamGet, TeamJoin,
 };
 use ccagent_proto::session::SessionOpenParams;
 use ccagent_proto::task::{TaskResumeParams, TaskStopParams};
+use ccagent_proto::tasklist::TasklistCreateParams;
 use ccagent_proto::team::{TeamCreateParams, TeamGetParams, TeamJoinParams};
 use ccagent_proto::{AskId, Kind, TaskId};
 
@@ -105,6 +107,27 @@ fn large_ask(desk: &mut Desk) {
     }
 }
 
+/// The largest item that there can be: it waits for as many others as it may.
+fn large_item(desk: &mut Desk) {
+    let list = Some("t".to_owned());
+    let small = |_| {
+        let params = TasklistCreateParams { list: list.clone(), subject: "a".into(), ..Default::default() };
+        desk.ok::<TasklistCreate>(&person(), params).id
+    };
+    let blocked_by = (0..DEPENDENCIES_MOST).map(small).collect();
+    let metadata = [("k".to_owned(), wide(METADATA_MOST / 6 - 10).into())].into_iter().collect();
+    let params = TasklistCreateParams {
+        list: list.clone(),
+        subject: "s".repeat(TEXT_MOST),
+        description: Some(wide(DESCRIPTION_MOST)),
+        active_form: Some("s".repeat(TEXT_MOST)),
+        blocked_by: Some(blocked_by),
+        metadata: Some(metadata),
+        ..Default::default()
+    };
+    desk.ok::<TasklistCreate>(&person(), params);
+}
+
 /// I8, I1: whatever calls bring, no row is larger than the store takes it: that would end the daemon.
 #[test]
 fn the_largest_rows_fit_in_the_store() {
@@ -124,6 +147,7 @@ fn the_largest_rows_fit_in_the_store() {
     desk.ok::<SessionOpen>(&person(), SessionOpenParams { cwd, model, env, ..texts });
     team(&mut desk);
     fill(&mut desk);
+    large_item(&mut desk);
     let send = |to: &str, bytes, key: Option<&str>| MessageSendParams {
         to: to.into(),
         team_name: Some("t".into()),

@@ -48,6 +48,9 @@ struct Input {
     /// A name, by which it can be written to.
     #[serde(default)]
     name: Option<String>,
+    /// The team that you lead, to make it a member under its name.
+    #[serde(default)]
+    team_name: Option<String>,
     /// worktree or remote: where it is apart from you.
     #[serde(default)]
     isolation: Option<String>,
@@ -69,6 +72,9 @@ impl Agent {
         if input.prompt.trim().is_empty() {
             return Err(Outcome::error("bad input at prompt: it is empty; say what is to be done"));
         }
+        if input.team_name.is_some() && input.name.is_none() {
+            return Err(Outcome::error("bad input at name: a member of a team has one; give it a name"));
+        }
         let cwd = match &input.cwd {
             None => context.cwd(),
             Some(cwd) if self.flags.kairos => context.path(cwd)?,
@@ -84,6 +90,7 @@ impl Agent {
             agent_type: input.subagent_type,
             model: input.model,
             name: input.name,
+            team: input.team_name,
             isolation: input.isolation,
             cwd,
             resume: input.resume,
@@ -139,6 +146,18 @@ mod tests {
         assert_eq!(child(on, &input).unwrap().cwd, Path::new("/elsewhere"));
         let without = json!({"description": "d", "prompt": "p"});
         assert_eq!(child(on, &without).unwrap().cwd, Path::new("/start"));
+    }
+
+    /// SP-02, TP-23: a member has the team and a name; a team without a name makes none.
+    #[test]
+    fn a_member_has_a_name() {
+        let context = lab::context(Path::new("/start"));
+        let child = |input: Value| Agent::default().child(&context, super::super::read(input).unwrap());
+        let team = json!({"description": "d", "prompt": "p", "team_name": "red"});
+        let refused = child(team).unwrap_err();
+        assert!(refused.text.starts_with("bad input at name"), "{refused:?}");
+        let member = json!({"description": "d", "prompt": "p", "team_name": "red", "name": "ann"});
+        assert_eq!(child(member).unwrap().team.as_deref(), Some("red"));
     }
 
     /// SP-37, PR-13: the model reads when another agent helps, and when not; when to fork, where there are forks.
