@@ -113,6 +113,8 @@ pub enum Report {
     },
     /// An agent inside the daemon begins; nothing of its run was done before.
     Began,
+    /// What an agent inside the daemon was prompted with stands in its conversation.
+    Told,
     /// It did something.
     Worked(Step),
     /// It waits for something, or goes on.

@@ -218,6 +218,12 @@ pub struct Row {
     /// The run's shim, from its start on; rows of older daemons have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shim: Option<Box<Shim>>,
+    /// The newest run for which a prompt was given; none but the first work is 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub prompted: u32,
+    /// The newest run in which all that it was prompted with stood in its conversation.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub told: u32,
     /// Whether nobody waits for it in the foreground.
     pub backgrounded: bool,
     /// Whether it stays in view after its end.
@@ -263,6 +269,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Which of its prompts are stored.
+    pub(crate) fn prompts(&self) -> Prompts {
+        Prompts { newest: self.prompted, told: self.told }
+    }
+
     /// Whether nothing runs any more.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done { .. })
@@ -358,6 +369,11 @@ pub struct Launch {
     pub stdin: Stdin,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_none(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Stored for Launch {
     const KIND: &'static str = "launch";
     type Id = TaskId;
@@ -371,24 +387,36 @@ impl Stored for Launch {
     }
 }
 
-/// The work that a resume gave in place of the first one.
+/// The work that a resume or a prompt gave. Each stays until it stands in the conversation, whatever becomes of its run;
+/// the newest one stays as long as the task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
     /// The task.
-    pub id: TaskId,
-    /// The run that it was given for; rows of older daemons don't say.
-    #[serde(default)]
+    pub task: TaskId,
+    /// The run that it was given for.
     pub attempt: u32,
     /// The text.
     pub text: String,
 }
 
+impl Prompt {
+    /// The key of a task's prompt for a run. Those of one task stand behind each other.
+    pub fn key(task: TaskId, attempt: u32) -> String {
+        format!("{}{attempt:010}", Self::keys(task))
+    }
+
+    /// How the keys of all its prompts begin.
+    pub fn keys(task: TaskId) -> String {
+        format!("{task}:")
+    }
+}
+
 impl Stored for Prompt {
     const KIND: &'static str = "prompt";
-    type Id = TaskId;
+    type Id = String;
 
-    fn id(&self) -> TaskId {
-        self.id
+    fn id(&self) -> String {
+        Self::key(self.task, self.attempt)
     }
 
     fn record(self) -> Record {
@@ -409,6 +437,29 @@ pub struct Archived {
     pub at: Millis,
     /// Bytes of its output file.
     pub output: u64,
+    /// Its prompts that are stored.
+    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
+    pub prompts: Prompts,
+}
+
+/// Which prompts of a task are stored: the newest, and those for runs that did not come to say them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompts {
+    /// As `Row::prompted`.
+    pub newest: u32,
+    /// As `Row::told`.
+    pub told: u32,
+}
+
+impl Prompts {
+    fn is_empty(&self) -> bool {
+        self.newest == 0
+    }
+
+    /// The runs for which there may be one that does not stand in the conversation.
+    pub fn untold(self) -> impl Iterator<Item = u32> {
+        self.told.saturating_add(1)..=self.newest
+    }
 }
 
 impl Stored for Archived {

@@ -34,6 +34,8 @@ pub use ended::{Ended, Finish, Problem};
 
 /// How often an answer that got too long is asked on.
 const CONTINUES: u32 = 3;
+/// How often in a row a provider may pause an answer.
+const PAUSES: u32 = 10;
 /// How often a model that answers nothing is asked again.
 const EMPTY_TRIES: u32 = 2;
 
@@ -111,6 +113,8 @@ pub struct Agent {
 struct Counts {
     turns: u32,
     continues: u32,
+    /// Pauses in a row.
+    pauses: u32,
     empty: u32,
     calls: u32,
     failed: u32,
@@ -335,6 +339,9 @@ impl Agent {
 
     /// Does what an answer asks for.
     async fn follow(&mut self, answer: Answer, counts: &mut Counts) -> Result<(), Leave> {
+        if answer.stop != Stop::Pause {
+            counts.pauses = 0;
+        }
         if answer.message.calls().next().is_some() {
             let results = self.call_all(&answer.message, counts).await?;
             return self.take_incoming(results).await;
@@ -353,7 +360,14 @@ impl Agent {
             Stop::MaxTokens => {
                 Err(Leave::Problem(Problem::new("maxOutput", "its answer was cut off again and again")))
             }
-            Stop::Pause => self.say(Message::user("Go on."), Vec::new()).await,
+            Stop::Pause if counts.pauses < PAUSES => {
+                counts.pauses += 1;
+                self.say(Message::user("Go on."), Vec::new()).await
+            }
+            Stop::Pause => Err(Leave::Problem(Problem::new(
+                "pausedAgain",
+                "the provider paused its answer again and again",
+            ))),
             Stop::EndTurn | Stop::ToolUse if empty && counts.empty < EMPTY_TRIES => {
                 counts.empty += 1;
                 Ok(())

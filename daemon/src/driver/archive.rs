@@ -234,7 +234,12 @@ impl Archive {
         if attempt == 1 {
             return Ok(launch);
         }
-        Ok(match self.record(Prompt::KIND, launch.id.to_string()).await? {
+        let keys = Prompt::keys(launch.id);
+        let behind = format!("{keys}~");
+        let newest =
+            self.read(move |store| store.scan(Prompt::KIND, Some(&behind), 1, Order::Descending)).await?;
+        let newest = newest.into_iter().next().filter(|row| row.id.starts_with(&keys));
+        Ok(match newest.map(|row| decode(Prompt::KIND, &row.value)).transpose()? {
             Some(Record::Prompt(prompt)) => Launch { prompt: Some(prompt.text), ..launch },
             _ => launch,
         })

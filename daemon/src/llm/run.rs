@@ -138,6 +138,7 @@ async fn prepare(
     let (mut servers, mut asides) = company.join(&desk, &halt).await;
     let work = prompts(&brief, first.filter(|_| is_new(&brief, &found)), later);
     let found = take_up(work, &brief, found, &mut asides).await?;
+    desk.report(Report::Told).await;
     let context = Context {
         cwd: Mutex::new(launch.cwd.clone().into()),
         env: programs,
@@ -308,17 +309,15 @@ fn attached(brief: &Brief, found: &Found) -> Option<String> {
 }
 
 /// What a run is given to do, with the ids under which it stands in the conversation: the first work in a new one, and
-/// what the newest resume or prompt brought, unless an earlier run said it already (H108).
-fn prompts(brief: &Brief, first: Option<String>, later: Option<Prompt>) -> Vec<(String, String)> {
+/// what resumes and prompts brought since, also for runs that did not come to say it (I2, H108).
+fn prompts(brief: &Brief, first: Option<String>, later: Vec<Prompt>) -> Vec<(String, String)> {
     let id = |attempt: u32| format!("{PROMPT}{attempt}");
     let whole = |text: String| match &brief.initial {
         Some(initial) => format!("{initial}\n\n{text}"),
         None => text,
     };
-    // Rows of older daemons don't say for which run it was.
-    let later = later.filter(|prompt| prompt.attempt > 0);
     let first = first.map(|text| (id(1), whole(text)));
-    first.into_iter().chain(later.map(|prompt| (id(prompt.attempt), prompt.text))).collect()
+    first.into_iter().chain(later.into_iter().map(|prompt| (id(prompt.attempt), prompt.text))).collect()
 }
 
 fn finished(brief: &Brief, ended: Ended) -> Finished {

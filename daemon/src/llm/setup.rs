@@ -28,8 +28,8 @@ pub(super) struct Setup {
     pub(super) launch: Launch,
     /// The work of its first run. It may be long, and is in the conversation before anything else is done.
     pub(super) first: Option<String>,
-    /// What the newest resume or prompt brought.
-    pub(super) later: Option<Prompt>,
+    /// What resumes and prompts brought since and does not stand in the conversation yet, oldest first.
+    pub(super) later: Vec<Prompt>,
     pub(super) brief: Arc<Brief>,
     pub(super) setting: Setting,
     /// Values that only the vault keeps.
@@ -55,12 +55,13 @@ pub(super) struct Looked {
 impl Setup {
     pub(super) async fn of(inner: &Arc<Inner>, handle: &Handle, start: &Start) -> Result<Self, String> {
         let (store, task) = (inner.store.clone(), start.task);
-        let read = tokio::task::spawn_blocking(move || records(&store, &task.to_string())).await;
+        let known = handle.ask(move |core, _| (core.setting(task), core.untold_prompts(task)));
+        let (setting, prompts) = known.await.map_err(said)?;
+        let setting = setting.ok_or("its task is gone")?;
+        let read = tokio::task::spawn_blocking(move || records(&store, &task.to_string(), &prompts)).await;
         let (mut launch, later) = read.map_err(said)??;
         let first = launch.prompt.take();
         let brief = launch.brief.clone().ok_or("what it is was not stored")?;
-        let setting = handle.ask(move |core, _| core.setting(task)).await.map_err(said)?;
-        let setting = setting.ok_or("its task is gone")?;
         let given = inner.vault.get(&start.vaults);
         let env = brief::environment(environment(inner, start, &launch, given.clone()));
         let known = inner.known();
@@ -126,17 +127,20 @@ fn environment(
 }
 
 /// What the store says of a task: what to start, and what it was prompted with since. Reads the store, so it may block.
-fn records(store: &Store, id: &str) -> Result<(Launch, Option<Prompt>), String> {
-    let get = |kind: &'static str| {
+fn records(store: &Store, id: &str, prompts: &[String]) -> Result<(Launch, Vec<Prompt>), String> {
+    let get = |kind: &'static str, id: &str| {
         let text = store.get(kind, id).map_err(|error| error.to_string())?;
         text.map(|text| Record::decode(kind, &text)).transpose().map_err(|error| error.to_string())
     };
-    let Some(Record::Launch(launch)) = get(Launch::KIND)? else {
+    let Some(Record::Launch(launch)) = get(Launch::KIND, id)? else {
         return Err("what to start was not stored".to_owned());
     };
-    let prompt = match get(Prompt::KIND)? {
-        Some(Record::Prompt(prompt)) => Some(prompt),
-        Some(_) | None => None,
-    };
-    Ok((launch, prompt))
+    let mut later = Vec::new();
+    for key in prompts {
+        // A run that was woken has none.
+        if let Some(Record::Prompt(prompt)) = get(Prompt::KIND, key)? {
+            later.push(prompt);
+        }
+    }
+    Ok((launch, later))
 }

@@ -6,7 +6,7 @@ use ccagent_proto::{Empty, Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 
 use super::resolve::Found;
-use super::{Archived, Cause, Launch, Past, Prompt, State};
+use super::{Archived, Cause, Launch, Past, Prompt, Prompts, State};
 use crate::caller::Caller;
 use crate::core::{AT_ONCE, Core};
 use crate::cx::{About, Cx};
@@ -45,10 +45,11 @@ impl Core {
             return;
         };
         if !row.spec.persist {
-            self.erase(cx, id, row.session);
+            self.erase(cx, id, row.prompts(), row.session);
             return;
         }
-        let entry = Archived { id, session: row.session.clone(), outcome, at, output: row.output_bytes };
+        let (session, output, prompts) = (row.session.clone(), row.output_bytes, row.prompts());
+        let entry = Archived { id, session, outcome, at, output, prompts };
         self.archive.insert(cx, entry);
         cx.put(Record::Past(Past(row)));
         self.prune_archive(cx);
@@ -74,17 +75,19 @@ impl Core {
     fn drop_archived(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         if let Some(entry) = self.archive.remove(cx, id) {
             cx.delete(Past::KIND, id.to_string());
-            self.erase(cx, id, entry.session);
+            self.erase(cx, id, entry.prompts, entry.session);
         }
     }
 
     /// Deletes what stands beside a task's row, and its files. Mail that nobody will read goes to its session.
-    fn erase(&mut self, cx: &mut Cx<'_>, id: TaskId, session: SessionId) {
+    fn erase(&mut self, cx: &mut Cx<'_>, id: TaskId, prompts: Prompts, session: SessionId) {
         self.replace_lead(cx, id, &session);
         let readers = self.mailbox_of_session(&session);
         self.forward(cx, &mailbox::of_lone(id), &readers);
         cx.delete(Launch::KIND, id.to_string());
-        cx.delete(Prompt::KIND, id.to_string());
+        for run in prompts.untold().chain([prompts.newest].into_iter().filter(|run| *run > 0)) {
+            cx.delete(Prompt::KIND, Prompt::key(id, run));
+        }
         cx.effects.push(Effect::RemoveFiles { task: id, session });
     }
 
@@ -141,7 +144,7 @@ impl Core {
                 self.drop_notices(cx, id);
                 if let Some(row) = self.tasks.remove(cx, id) {
                     self.keep_answers(cx, &row);
-                    self.erase(cx, id, row.session);
+                    self.erase(cx, id, row.prompts(), row.session);
                 }
                 self.forget_vault(cx, id);
             }

@@ -12,12 +12,15 @@ use serde_json::json;
 
 use super::resolve::Found;
 use super::stop::already_terminal;
-use super::{Outcome, Past, Prompt, Row, State};
+use super::{Outcome, Past, Prompt, Prompts, Row, State};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::record::Record;
 use crate::table::Stored;
+
+/// Runs for which prompts may wait at most.
+const PROMPTS_MOST: usize = 100;
 
 impl Core {
     pub(crate) fn task_resume(
@@ -36,8 +39,7 @@ impl Core {
             self.live.task_vaults.insert(id, vault);
         }
         if let Some(text) = params.prompt {
-            let attempt = self.tasks.get(&id).map_or(0, |row| row.attempt + 1);
-            cx.put(Record::Prompt(Prompt { id, attempt, text }));
+            self.put_prompt(cx, id, text);
         }
         self.next_attempt(cx, id, |row| {
             row.waits = waits;
@@ -90,6 +92,41 @@ impl Core {
         self.task_event(cx, id, Topic::Sdk, "task_started", json!({ "task_type": "local_agent" }));
     }
 
+    /// Stores what the next run is for. What an earlier one was for and did not come to say is said before it (I2, H108).
+    fn put_prompt(&mut self, cx: &mut Cx<'_>, id: TaskId, text: String) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let (Prompts { newest, told }, attempt) = (row.prompts(), row.attempt + 1);
+        let all_told = newest <= told;
+        if all_told && newest > 0 {
+            cx.delete(Prompt::KIND, Prompt::key(id, newest));
+        }
+        cx.put(Record::Prompt(Prompt { task: id, attempt, text }));
+        self.tasks.update(cx, id, |row| {
+            row.prompted = attempt;
+            if all_told {
+                row.told = attempt - 1;
+            }
+        });
+    }
+
+    /// What a run was for stands in its conversation.
+    pub(crate) fn told(&mut self, cx: &mut Cx<'_>, id: TaskId) {
+        let Some(row) = self.tasks.get(&id) else { return };
+        let (prompts, attempt) = (row.prompts(), row.attempt);
+        for before in prompts.untold().filter(|run| *run < prompts.newest) {
+            cx.delete(Prompt::KIND, Prompt::key(id, before));
+        }
+        if prompts.told < prompts.newest {
+            self.tasks.update(cx, id, |row| row.told = attempt);
+        }
+    }
+
+    /// The prompts of a task that do not stand in its conversation yet, by their keys, oldest first.
+    pub fn untold_prompts(&self, task: TaskId) -> Vec<String> {
+        let prompts = self.tasks.get(&task).map(Row::prompts).unwrap_or_default();
+        prompts.untold().map(|run| Prompt::key(task, run)).collect()
+    }
+
     /// Checks that a task can be run again.
     fn resumable(&self, caller: &Caller, params: &TaskResumeParams) -> Result<TaskId, Error> {
         let none = |text: &str| {
@@ -112,6 +149,12 @@ impl Core {
         }
         self.refuse_below_stop(row.above)?;
         self.refuse_below_stop(self.task_of(caller))?;
+        if params.prompt.is_some() && row.prompts().untold().count() >= PROMPTS_MOST {
+            let why = format!(
+                "{PROMPTS_MOST} prompts of task {id} wait for a run that says them: let it run first"
+            );
+            return Err(Error::new(Kind::Overloaded, why).with("taskId", id.to_string()));
+        }
         if let Some(name) = row.name.as_deref().filter(|_| row.team.is_none())
             && self.tasks.named(name).is_some()
         {

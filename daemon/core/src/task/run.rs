@@ -73,6 +73,7 @@ impl Core {
         match event.what {
             Report::Started { pid, shim } => self.started(cx, id, pid, shim),
             Report::Began => self.began(cx, id),
+            Report::Told => self.told(cx, id),
             Report::Worked(step) => self.worked(cx, id, step),
             Report::Waits(on) => self.waits(cx, id, on),
             Report::Finished(finished) => self.finished(cx, id, *finished),

@@ -344,6 +344,8 @@ impl Core {
             token: None,
             control: None,
             shim: None,
+            prompted: 0,
+            told: 0,
             backgrounded: background,
             retain: false,
             notified: false,

@@ -156,14 +156,24 @@ impl Settings {
                 }
             }
         }
-        for dir in self.texts(permissions, "additionalDirectories", path) {
-            let dir =
-                dir.strip_prefix("~/").map_or_else(|| files.root().join(&dir), |rest| files.home.join(rest));
-            self.rules.directories.push(dir);
+        let directories = self.texts(permissions, "additionalDirectories", path);
+        if !directories.is_empty() && matches!(source, Source::Local | Source::Project) {
+            // Else a checkout could say which files beside it may be read unasked (PM-09).
+            let why = "a project can't set `permissions.additionalDirectories`: set it for the user";
+            self.problems.push(Problem::warning(None, why.to_owned()).at(path));
+        } else {
+            self.directories(files, directories);
         }
         self.bypass_disabled |=
             permissions.get("disableBypassPermissionsMode").and_then(Value::as_str) == Some("disable");
         self.read_mode(source, permissions, path);
+    }
+
+    fn directories(&mut self, files: &Files, named: Vec<String>) {
+        let place = |dir: &String| {
+            dir.strip_prefix("~/").map_or_else(|| files.root().join(dir), |rest| files.home.join(rest))
+        };
+        self.rules.directories.extend(named.iter().map(place));
     }
 
     fn read_mode(&mut self, source: Source, permissions: &Value, path: &Path) {
