@@ -46,6 +46,7 @@ use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
 use ccagent_llm::provider::sibling::Siblings;
 use ccagent_llm::search::endpoint::Setting as Endpoint;
+use ccagent_llm::tether;
 use ccagent_llm::tool::Files;
 use ccagent_proto::task::{Task, TaskAbort, TaskError};
 use ccagent_proto::{Millis, TaskId};
@@ -65,6 +66,8 @@ use output::Output;
 
 /// Numbers of runs begin here: below are the numbers of connections.
 const RUNS: u64 = 1 << 63;
+/// How long a daemon that ends waits for the shims of its agents' programs: longer than their graces.
+const SHIMS_END: Duration = Duration::from_secs(4);
 
 /// What it needs of the machine.
 #[derive(Clone, Debug)]
@@ -178,6 +181,8 @@ impl Agents {
         let work = async move {
             let running = whole(run::run(inner.clone(), handle.clone(), start, run, halt).boxed());
             let Some(finished) = inner.detach.run_until_cancelled(running).await else { return };
+            // What it was making is over once nothing of that is left, also where it was dropped (D49, D53).
+            inner.detach.run_until_cancelled(tether::all_gone(Some(&task.to_string()))).await;
             // What it was handed and did not acknowledge is its mailbox's again.
             handle.disconnected(run).await;
             let what = Report::Finished(Box::new(finished));
@@ -223,6 +228,8 @@ impl Agents {
         self.inner.detach.cancel();
         self.inner.tracker.close();
         self.inner.tracker.wait().await;
+        // Shims end what they hold by themselves; a daemon that ends waits for them, as far as that is to be waited for.
+        tokio::time::timeout(SHIMS_END, tether::all_gone(None)).await.ok();
     }
 
     fn live(&self, task: TaskId, attempt: u32) -> Option<Live> {

@@ -218,12 +218,9 @@ pub struct Row {
     /// The run's shim, from its start on; rows of older daemons have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shim: Option<Box<Shim>>,
-    /// The newest run for which a prompt was given; none but the first work is 0.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub prompted: u32,
-    /// The newest run in which all that it was prompted with stood in its conversation.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub told: u32,
+    /// Its prompts that are stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<Box<Prompts>>,
     /// Whether nobody waits for it in the foreground.
     pub backgrounded: bool,
     /// Whether it stays in view after its end.
@@ -269,11 +266,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// Which of its prompts are stored.
-    pub(crate) fn prompts(&self) -> Prompts {
-        Prompts { newest: self.prompted, told: self.told }
-    }
-
     /// Whether nothing runs any more.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done { .. })
@@ -369,11 +361,6 @@ pub struct Launch {
     pub stdin: Stdin,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_none(number: &u32) -> bool {
-    *number == 0
-}
-
 impl Stored for Launch {
     const KIND: &'static str = "launch";
     type Id = TaskId;
@@ -392,8 +379,10 @@ impl Stored for Launch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
     /// The task.
+    #[serde(alias = "id")]
     pub task: TaskId,
     /// The run that it was given for.
+    #[serde(default)]
     pub attempt: u32,
     /// The text.
     pub text: String,
@@ -438,27 +427,38 @@ pub struct Archived {
     /// Bytes of its output file.
     pub output: u64,
     /// Its prompts that are stored.
-    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
-    pub prompts: Prompts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<Box<Prompts>>,
 }
 
-/// Which prompts of a task are stored: the newest, and those for runs that did not come to say them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Which prompts of a task are stored: the newest, and those that do not stand in the conversation yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompts {
-    /// As `Row::prompted`.
+    /// The run of the newest.
     pub newest: u32,
-    /// As `Row::told`.
-    pub told: u32,
+    /// Those that were not said yet, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<Untold>,
+}
+
+/// A prompt that was not said yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Untold {
+    /// The run that it was given for.
+    pub run: u32,
+    /// Whether somebody ended that run: they wanted it no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
 }
 
 impl Prompts {
-    fn is_empty(&self) -> bool {
-        self.newest == 0
-    }
-
-    /// The runs for which there may be one that does not stand in the conversation.
-    pub fn untold(self) -> impl Iterator<Item = u32> {
-        self.told.saturating_add(1)..=self.newest
+    /// The keys of all of them.
+    pub(crate) fn keys(&self, task: TaskId) -> Vec<String> {
+        let told = Some(self.newest).filter(|newest| self.untold.iter().all(|one| one.run != *newest));
+        told.into_iter()
+            .chain(self.untold.iter().map(|one| one.run))
+            .map(|run| Prompt::key(task, run))
+            .collect()
     }
 }
 

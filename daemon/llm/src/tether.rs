@@ -18,6 +18,7 @@ use ccagent_shim::wire::{self, LeaderEnd, StartErrorKind, TetherLine, TetherRequ
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
+use tokio::sync::Notify;
 
 use crate::transcript::blocking;
 use lost::Marks;
@@ -34,6 +35,28 @@ pub fn shims() -> Vec<u32> {
 /// The task for which a shim holds a tether.
 pub fn task_of(shim: u32) -> Option<String> {
     SHIMS.lock().unwrap_or_else(PoisonError::into_inner).get(&shim).cloned().flatten()
+}
+
+/// Says that a shim is none any more.
+static GONE: Notify = Notify::const_new();
+
+/// Waits until no shim holds a tether for a task, or for any: then nothing of what it held is left. A tether that is dropped
+/// leaves the end of its tree to its shim, which takes as long as the grace.
+pub async fn all_gone(task: Option<&str>) {
+    loop {
+        let mut gone = std::pin::pin!(GONE.notified());
+        gone.as_mut().enable();
+        let is_of = |owner: &Option<String>| task.is_none_or(|task| owner.as_deref() == Some(task));
+        if !SHIMS.lock().unwrap_or_else(PoisonError::into_inner).values().any(is_of) {
+            return;
+        }
+        gone.await;
+    }
+}
+
+fn forget(shim: u32) {
+    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).remove(&shim);
+    GONE.notify_waiters();
 }
 
 /// Why a program does not run.
@@ -77,6 +100,7 @@ pub struct Tether {
 #[derive(Debug)]
 struct Shim {
     child: Option<Child>,
+    pid: Option<u32>,
 }
 
 impl Shim {
@@ -91,23 +115,22 @@ impl Shim {
         // Known before anybody who lists our children asks.
         let mut shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
-        shims.extend(child.id().map(|pid| (pid, task)));
-        Ok(Self { child: Some(child) })
+        let pid = child.id();
+        shims.extend(pid.map(|pid| (pid, task)));
+        Ok(Self { child: Some(child), pid })
     }
 }
 
 impl Drop for Shim {
     fn drop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        let Some(pid) = child.id() else { return };
-        let forget = move || SHIMS.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+        let (Some(mut child), Some(pid)) = (self.child.take(), self.pid) else { return };
         // It may have a tree to end yet, and is ours until then.
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move {
+            Ok(runtime) if child.id().is_some() => drop(runtime.spawn(async move {
                 child.wait().await.ok();
-                forget();
+                forget(pid);
             })),
-            Err(_) => drop(forget()),
+            Ok(_) | Err(_) => forget(pid),
         }
     }
 }

@@ -13,7 +13,7 @@ mod snapshot;
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -94,6 +94,9 @@ enum Entry {
 
 /// How the id of what an agent is prompted with begins: the number of its run follows.
 pub const PROMPT: &str = "prompt:";
+
+/// Bytes of a line, and of all that counts, at most: several times what a model can be asked.
+const MOST: u64 = 128 << 20;
 
 /// When a line is on the disk.
 #[derive(Clone, Copy, Debug)]
@@ -235,51 +238,75 @@ fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
         Err(error) if error.is_absent() => return Ok(None),
         Err(error) => return Err(io(error.into())),
     };
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).map_err(&io)?;
+    file.seek(SeekFrom::Start(0)).map_err(&io)?;
+    let (Lines { header, messages, begins, asked, seen }, whole) = read(path, &file, |_| {})?;
     // What stands behind the last newline was being written when the daemon died.
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    if whole < bytes.len() {
-        file.set_len(whole as u64).map_err(&io)?;
-        bytes.truncate(whole);
+    if whole < file.metadata().map_err(&io)?.len() {
+        file.set_len(whole).map_err(&io)?;
     }
-    let Lines { header, messages, begins, asked, seen } = read(path, &bytes)?;
     let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
     Ok(header.map(|header| Found { transcript, header, messages, begins, asked, seen }))
 }
 
-fn read(path: &Path, bytes: &[u8]) -> Result<Lines, TranscriptError> {
-    let mut lines = Lines::default();
-    for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let damaged = |why: String| TranscriptError::Damaged { path: path.to_path_buf(), line: at + 1, why };
-        match serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))? {
+/// Reads whole lines, one at a time; gives what they come to and how many bytes they are, and shows each. An agent's
+/// programs can write to the file, so neither a line nor all that counts may be longer than a conversation can be.
+fn read(path: &Path, from: impl Read, mut each: impl FnMut(&[u8])) -> Result<(Lines, u64), TranscriptError> {
+    let (mut from, mut lines) = (BufReader::new(from), Lines::default());
+    let (mut line, mut whole, mut counts) = (Vec::new(), 0, 0);
+    for at in 1.. {
+        let damaged = |why: String| TranscriptError::Damaged { path: path.to_path_buf(), line: at, why };
+        line.clear();
+        (&mut from).take(MOST + 1).read_until(b'\n', &mut line).map_err(wrap(path))?;
+        let bytes = line.len() as u64;
+        if bytes > MOST {
+            return Err(damaged(format!("it is longer than {MOST} bytes, which no turn is")));
+        }
+        if line.last() != Some(&b'\n') {
+            break;
+        }
+        let entry = serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
+        let anew = matches!(entry, Entry::Forked { .. } | Entry::Compacted { .. });
+        counts = if anew { bytes } else { counts + bytes };
+        if counts > MOST {
+            return Err(damaged(format!("the conversation is longer than {MOST} bytes here")));
+        }
+        lines.take(entry).map_err(damaged)?;
+        each(&line);
+        whole += bytes;
+    }
+    Ok((lines, whole))
+}
+
+impl Lines {
+    fn take(&mut self, entry: Entry) -> Result<(), String> {
+        match entry {
             Entry::System(found) if found.version > VERSION => {
-                return Err(damaged(format!("format {} is of a later version", found.version)));
+                return Err(format!("format {} is of a later version", found.version));
             }
-            Entry::System(found) => lines.header = Some(found),
+            Entry::System(found) => self.header = Some(found),
             Entry::Message { role, content, ids, .. } => {
                 if ids.iter().any(|id| id.starts_with(PROMPT)) {
-                    lines.asked = lines.messages.len();
+                    self.asked = self.messages.len();
                 }
-                lines.messages.push(Message { role, content });
-                lines.seen.extend(ids);
+                self.messages.push(Message { role, content });
+                self.seen.extend(ids);
             }
             Entry::Forked { messages, .. } => {
-                (lines.begins, lines.asked) = (messages.len(), messages.len());
-                lines.messages = messages;
+                (self.begins, self.asked) = (messages.len(), messages.len());
+                self.messages = messages;
             }
             Entry::Compacted { messages, .. } => {
-                (lines.begins, lines.asked) = (0, 0);
-                lines.messages = messages;
+                (self.begins, self.asked) = (0, 0);
+                self.messages = messages;
             }
         }
+        Ok(())
     }
-    Ok(lines)
 }
 
 /// Checks that what is read from lines is read the same once it is written again; what is not is the error.
 pub fn fuzz(bytes: &[u8]) -> Result<(), &'static str> {
-    let read = |bytes: &[u8]| read(Path::new("lines"), bytes).ok();
+    let read = |bytes: &[u8]| read(Path::new("lines"), bytes, |_| {}).ok().map(|(lines, _)| lines);
     let Some(Lines { messages, begins, .. }) = read(bytes) else { return Ok(()) };
     let (inherited, own) = messages.split_at(begins.min(messages.len()));
     let forked = Entry::Forked { at: 0, parent: String::new(), messages: inherited.to_vec() };
@@ -365,5 +392,21 @@ mod tests {
         fs::write(&path, text).unwrap();
         let error = Transcript::open(&path).await.unwrap_err().to_string();
         assert!(error.contains("history.jsonl, line 2: "), "{error}");
+    }
+
+    /// I8, G94: a file that an agent's program made long is no conversation: whoever opens it is told, and holds no more of it
+    /// than a conversation can be.
+    #[tokio::test]
+    async fn a_file_that_is_too_long_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        let header =
+            Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
+        let transcript = Transcript::create(&path, header).await.unwrap();
+        transcript.message(&Message::user("do it"), Vec::new()).await.unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = Transcript::open(&path).await.unwrap_err();
+        assert!(error.to_string().contains("line 3: it is longer than"), "{error}");
+        assert!(Snapshot::now(&path).await.is_err());
     }
 }

@@ -48,13 +48,15 @@ pub struct Caller {
 }
 
 /// What a caller is, as far as its agents depend on it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub enum By {
     /// A person.
     Person,
     /// A program that an agent or a member runs.
-    #[default]
-    Program,
+    Program {
+        /// The mode of that agent, where it is inside the daemon.
+        mode: Option<Mode>,
+    },
     /// An agent inside the daemon.
     Agent {
         /// Its model, with the provider's name.
@@ -68,12 +70,18 @@ pub enum By {
     },
 }
 
+impl Default for By {
+    fn default() -> Self {
+        Self::Program { mode: None }
+    }
+}
+
 impl By {
     /// What an agent has of its spawner where nobody says otherwise (MD-04).
     fn effort_and_turns(&self) -> (Option<String>, Option<u32>) {
         match self {
             Self::Agent { effort, max_turns, .. } => (effort.clone(), *max_turns),
-            Self::Person | Self::Program => (None, None),
+            Self::Person | Self::Program { .. } => (None, None),
         }
     }
 }
@@ -196,7 +204,8 @@ impl Caller {
     pub fn over_socket(caller: &ccagent_core::Caller, given: BTreeMap<String, String>) -> Self {
         let mut env = (*caller.base).clone();
         env.extend(given);
-        let by = if caller.who == ccagent_core::Who::Operator { By::Person } else { By::Program };
+        let by =
+            if caller.who == ccagent_core::Who::Operator { By::Person } else { By::Program { mode: None } };
         Self { cwd: caller.cwd.clone(), env: environment(env), by, ancestor: None, within: Within::default() }
     }
 
@@ -346,7 +355,7 @@ fn model(
         definition: definition.model.as_deref(),
         parent: match &caller.by {
             By::Agent { model, .. } => model,
-            By::Person | By::Program => model::INHERIT,
+            By::Person | By::Program { .. } => model::INHERIT,
         },
     }
     .choose();
@@ -396,7 +405,8 @@ fn mode(params: &AgentSpawnParams, entry: &Entry, by: &By) -> Result<(String, Mo
         (None, None) => (None, ModeSource::Default),
     };
     let mode = match by {
-        By::Person | By::Program => said.unwrap_or_default(),
+        By::Person | By::Program { mode: None } => said.unwrap_or_default(),
+        By::Program { mode: Some(own) } => own.at_most(said),
         By::Agent { mode, .. } => mode.of_child(said),
     };
     Ok((word(&mode).unwrap_or_else(|| "default".to_owned()), source))

@@ -48,7 +48,7 @@ pub(super) struct Desk {
     pub(super) handle: Handle,
     pub(super) hub: Hub,
     pub(super) output: Output,
-    pub(super) judge: Judge,
+    pub(super) judge: Mutex<Arc<Judge>>,
     pub(super) means: Means,
     /// The hooks that are asked about what it does.
     pub(super) watch: Option<Watch>,

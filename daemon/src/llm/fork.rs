@@ -36,6 +36,8 @@ use super::brief::{self, By, Caller, ModeSource, Worked};
 use super::lead::Within;
 use super::{Known, run};
 
+/// The mode that a fork has.
+const BUBBLE: &str = "bubble";
 /// The other name of its parent's transcript, in a fork's directory.
 const KEPT: &str = "parent.jsonl";
 
@@ -92,16 +94,17 @@ pub fn may_be(params: &AgentSpawnParams, within: &Within, by: &By, flags: Flags)
     let implied = || {
         let profile = within.profile(params.profile.as_deref());
         let forks = profile.is_ok_and(|profile| within.forks(profile, flags));
-        forks && !elsewhere && !matches!(by, By::Program)
+        forks && !elsewhere && !matches!(by, By::Program { .. })
     };
     inside && params.subagent_type.as_deref().map_or_else(implied, |name| name == FORK)
 }
 
 /// By which mode it is decided what an agent may do unasked: for a fork, which has the mode `bubble`, by its parent's. So
 /// it may do what its parent may, is asked about what its parent is asked about, and whoever answers for its parent
-/// answers (FK-21, PM-04, PM-07).
+/// answers (FK-21, PM-04, PM-07). The core says which mode that is by now; where the parent is gone, it is the last one
+/// that the fork knew of.
 pub fn mode<'a>(brief: &'a Brief, own: &'a str) -> &'a str {
-    brief.fork.as_ref().map_or(own, |fork| &fork.mode)
+    brief.fork.as_ref().filter(|_| own == BUBBLE).map_or(own, |fork| &fork.mode)
 }
 
 /// Works out what a fork is: its parent, but for what its definition says of its tools (FK-05, MD-05, TP-18).

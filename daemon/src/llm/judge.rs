@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ccagent_core::ask::answer::Granted;
 use ccagent_llm::definition::{FORK, Profile};
+use ccagent_llm::document::Seen;
 use ccagent_llm::flags::Flags;
 use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source};
 use ccagent_llm::tool::{self, Access, Ask};
@@ -29,6 +30,9 @@ pub(crate) struct Judge {
     mode: Mode,
     files: Files,
     rules: Rules,
+    /// The files as they were, and what was granted.
+    seen: Seen,
+    granted: Granted,
     omitted: Omitted,
 }
 
@@ -70,7 +74,7 @@ impl Judge {
     }
 
     fn read(mode: Mode, files: Files, granted: &Granted) -> Self {
-        let Settings { mut rules, bypass_disabled, problems, .. } = Settings::load(&files);
+        let Settings { mut rules, bypass_disabled, problems, seen, .. } = Settings::load(&files);
         for problem in problems {
             tracing::warn!(?problem, "a rule of a settings file is not right, and does not hold");
         }
@@ -93,6 +97,8 @@ impl Judge {
             mode: held,
             files,
             rules,
+            seen,
+            granted: granted.clone(),
             omitted: Omitted::always(Profile::default().default_type()),
         }
     }
@@ -106,15 +112,16 @@ impl Judge {
         Self { omitted: Omitted { waited_for, background }, ..self }
     }
 
-    /// The same in another mode; the rules are those that it has.
-    pub(super) fn in_mode(self, mode: &str) -> Self {
-        let asked = serde_json::from_value(mode.into()).unwrap_or_default();
-        Self { asked, ..self }
+    /// Whether it decides by the mode, the grants and the files of now. Looks at files, so it may block.
+    pub(super) fn is_of_now(&self, mode: &str, granted: &Granted) -> bool {
+        let asked = serde_json::from_value::<Mode>(mode.into()).unwrap_or_default();
+        asked == self.asked && *granted == self.granted && !self.seen.is_stale()
     }
 
-    /// Reads the rules again, with what was granted by now. Reads files, so it may block.
-    pub(crate) fn renewed(&self, granted: &Granted) -> Self {
-        Self { omitted: self.omitted, ..Self::read(self.asked, self.files.clone(), granted) }
+    /// Reads the rules again, with the mode and what was granted by now. Reads files, so it may block.
+    pub(crate) fn renewed(&self, mode: Option<&str>, granted: &Granted) -> Self {
+        let asked = mode.map_or(self.asked, |mode| serde_json::from_value(mode.into()).unwrap_or_default());
+        Self { omitted: self.omitted, ..Self::read(asked, self.files.clone(), granted) }
     }
 
     /// The root of the repository in which the agent works.

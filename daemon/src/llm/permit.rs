@@ -1,18 +1,21 @@
 //! Asking a person for permission, where no rule allows a call and none denies it: the ask is the daemon's, everybody
 //! sees it, and the call waits for its end. Nothing becomes allowed because time passed (PM-09, C17).
 
+use std::sync::{Arc, PoisonError};
+
 use ccagent_core::ask::{Asked, What};
 use ccagent_core::bounds::SHOWN_MOST;
 use ccagent_llm::alias;
 use ccagent_llm::hook::Word;
 use ccagent_llm::host::Permission;
 use ccagent_llm::tool::{self, Access, Ask};
-use ccagent_proto::Error;
 use ccagent_proto::ask::{self as wire, AskAnswer, AskBehavior, AskState};
+use ccagent_proto::{Error, Kind};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
-use super::judge::Verdict;
+use super::fork;
+use super::judge::{Judge, Verdict};
 
 /// Characters of a text that are shown, where a whole input is too long.
 const TEXT_SHOWN: usize = 4000;
@@ -44,20 +47,32 @@ impl Desk {
     }
 
     /// What the mode and the rules of this moment say: what was granted or forbidden meanwhile counts, by whomever and in
-    /// whichever file.
+    /// whichever file. Rules are read again where one of these is another one now.
     async fn judged(&self, ask: &Ask) -> Result<Verdict, Error> {
-        let (session, root) = (self.caller.session.clone().unwrap_or_default(), self.judge.root());
-        let granted = self.handle.ask(move |core, _| core.granted(&session, &root)).await?;
-        let mode = self.setting().await.map(|setting| setting.mode);
-        let (judge, ask) = (self.judge.clone(), ask.clone());
+        let (judge, task) = (self.judge(), self.task);
+        let (session, root) = (self.caller.session.clone().unwrap_or_default(), judge.root());
+        let now = self.handle.ask(move |core, _| (core.granted(&session, &root), core.setting(task)));
+        let (granted, setting) = now.await?;
+        let gone = || Error::new(Kind::TaskNotFound, "the task of this agent is gone");
+        let mode = fork::mode(&self.means.brief, &setting.ok_or_else(gone)?.mode).to_owned();
+        let ask = ask.clone();
         let judged = tokio::task::spawn_blocking(move || {
-            let judge = match &mode {
-                Some(mode) => judge.in_mode(mode),
-                None => judge,
-            };
-            judge.renewed(&granted).judge(&ask)
+            if judge.is_of_now(&mode, &granted) {
+                return (judge.judge(&ask), None);
+            }
+            let judge = Arc::new(judge.renewed(Some(&mode), &granted));
+            (judge.judge(&ask), Some(judge))
         });
-        judged.await.map_err(|error| Error::new(ccagent_proto::Kind::Internal, error.to_string()))
+        let (verdict, renewed) =
+            judged.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        if let Some(judge) = renewed {
+            *self.judge.lock().unwrap_or_else(PoisonError::into_inner) = judge;
+        }
+        Ok(verdict)
+    }
+
+    fn judge(&self) -> Arc<Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A call that a hook allowed with another input: a person is asked where a rule wants that asked.
@@ -80,8 +95,8 @@ impl Desk {
             input: shown(&ask.input),
             reason: reason.into(),
             risk: risk(ask.access).into(),
-            root: self.judge.root().into(),
-            rules: self.judge.suggest(ask),
+            root: self.judge().root().into(),
+            rules: self.judge().suggest(ask),
         };
         let cwd = ask.cwd.display().to_string();
         let asked = Asked { what, summary: ask.summary.clone(), cwd };

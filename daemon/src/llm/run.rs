@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
-use ccagent_core::task::{Agents, Brief, Launch, Own, Prompt};
+use ccagent_core::task::{Agents, Brief, Launch, Own, Prompt, Untold};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
 use ccagent_llm::mcp::Connected;
 use ccagent_llm::message::{Block, Message, Role};
@@ -32,6 +32,8 @@ use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
 pub(crate) const HISTORY: &str = "history.jsonl";
+/// What stands before a prompt whose run somebody ended before it was said.
+const CANCELLED: &str = "[Cancelled before you read it: do nothing for this one.]";
 /// Bytes of a tool's result at most.
 const RESULT_MOST: usize = 100_000;
 /// Characters of a final text that the notice and the task carry; all of it is in the output (SP-35).
@@ -114,7 +116,7 @@ async fn prepare(
         handle: handle.clone(),
         hub: inner.hub.clone(),
         output: output.clone(),
-        judge,
+        judge: Mutex::new(Arc::new(judge)),
         leads: setting.leads,
         model: Model {
             inner: inner.clone(),
@@ -310,14 +312,18 @@ fn attached(brief: &Brief, found: &Found) -> Option<String> {
 
 /// What a run is given to do, with the ids under which it stands in the conversation: the first work in a new one, and
 /// what resumes and prompts brought since, also for runs that did not come to say it (I2, H108).
-fn prompts(brief: &Brief, first: Option<String>, later: Vec<Prompt>) -> Vec<(String, String)> {
+fn prompts(brief: &Brief, first: Option<String>, later: Vec<(Prompt, Untold)>) -> Vec<(String, String)> {
     let id = |attempt: u32| format!("{PROMPT}{attempt}");
     let whole = |text: String| match &brief.initial {
         Some(initial) => format!("{initial}\n\n{text}"),
         None => text,
     };
     let first = first.map(|text| (id(1), whole(text)));
-    first.into_iter().chain(later.into_iter().map(|prompt| (id(prompt.attempt), prompt.text))).collect()
+    let later = later.into_iter().map(|(prompt, untold)| {
+        let text = if untold.cancelled { format!("{CANCELLED}\n\n{}", prompt.text) } else { prompt.text };
+        (id(untold.run), text)
+    });
+    first.into_iter().chain(later).collect()
 }
 
 fn finished(brief: &Brief, ended: Ended) -> Finished {

@@ -10,7 +10,7 @@ use ccagent_core::effect::Start;
 use ccagent_core::record::Record;
 use ccagent_core::session::lead::Setting;
 use ccagent_core::table::Stored;
-use ccagent_core::task::{Brief, Launch, Prompt};
+use ccagent_core::task::{Brief, Launch, Prompt, Untold};
 use ccagent_llm::provider::Provider;
 use ccagent_llm::provider::choose::Route;
 
@@ -29,7 +29,7 @@ pub(super) struct Setup {
     /// The work of its first run. It may be long, and is in the conversation before anything else is done.
     pub(super) first: Option<String>,
     /// What resumes and prompts brought since and does not stand in the conversation yet, oldest first.
-    pub(super) later: Vec<Prompt>,
+    pub(super) later: Vec<(Prompt, Untold)>,
     pub(super) brief: Arc<Brief>,
     pub(super) setting: Setting,
     /// Values that only the vault keeps.
@@ -127,7 +127,7 @@ fn environment(
 }
 
 /// What the store says of a task: what to start, and what it was prompted with since. Reads the store, so it may block.
-fn records(store: &Store, id: &str, prompts: &[String]) -> Result<(Launch, Vec<Prompt>), String> {
+fn records(store: &Store, id: &str, prompts: &[Untold]) -> Result<(Launch, Vec<(Prompt, Untold)>), String> {
     let get = |kind: &'static str, id: &str| {
         let text = store.get(kind, id).map_err(|error| error.to_string())?;
         text.map(|text| Record::decode(kind, &text)).transpose().map_err(|error| error.to_string())
@@ -136,10 +136,9 @@ fn records(store: &Store, id: &str, prompts: &[String]) -> Result<(Launch, Vec<P
         return Err("what to start was not stored".to_owned());
     };
     let mut later = Vec::new();
-    for key in prompts {
-        // A run that was woken has none.
-        if let Some(Record::Prompt(prompt)) = get(Prompt::KIND, key)? {
-            later.push(prompt);
+    for untold in prompts {
+        if let Some(Record::Prompt(prompt)) = get(Prompt::KIND, &Prompt::key(launch.id, untold.run))? {
+            later.push((prompt, *untold));
         }
     }
     Ok((launch, later))

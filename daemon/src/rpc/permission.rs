@@ -106,8 +106,8 @@ async fn place(context: &Context, origin: &Origin, params: &PermissionCheckParam
     let of = task.id;
     let setting = context.handle.ask(move |core, _| core.setting(of)).await?;
     let setting = setting.filter(|_| brief.is_some());
+    let mode = setting.as_ref().map_or(task.permission_mode, |setting| setting.mode.clone());
     let agent = setting.map(|setting| (context.runner.known().flags, Within::around(&setting)));
-    let mode = task.permission_mode;
     let mode = brief.map_or_else(|| mode.clone(), |brief| fork::mode(&brief, &mode).to_owned());
     Ok(Place { mode: params.mode.clone().unwrap_or(mode), home, cwd, session: task.session_id, agent })
 }
@@ -122,7 +122,7 @@ async fn judge(
     let judge = Context::blocking(load).await?;
     let root = judge.root();
     let granted = context.handle.ask(move |core, _| core.granted(&session, &root)).await?;
-    Context::blocking(move || Ok(judge.renewed(&granted))).await
+    Context::blocking(move || Ok(judge.renewed(None, &granted))).await
 }
 
 /// The session that is named, else the caller's.

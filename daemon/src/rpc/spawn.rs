@@ -26,7 +26,7 @@ use super::context::Context;
 use super::known::look_at;
 use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
-use crate::llm::brief;
+use crate::llm::brief::{self, By};
 use crate::llm::fork::{self, Ancestor};
 use crate::llm::run::HISTORY;
 
@@ -76,6 +76,12 @@ pub(super) async fn surroundings(
     let (asker, session) = (caller.clone(), params.session_id.clone());
     let found = context.handle.ask(move |core, _| core.surroundings(&asker, session.as_ref()));
     let (session, vault) = found.await??;
+    let asker = caller.clone();
+    let setting = context.handle.ask(move |core, _| core.setting_of(&asker)).await?;
+    if setting.is_some() && given.get("HOME").is_some_and(|home| caller.base.get("HOME") != Some(home)) {
+        let why = "an agent's program can't say whose settings hold for another agent: leave HOME out";
+        return Err(Error::new(Kind::InvalidParams, why).with("path", "env.HOME"));
+    }
     let mut env = context.vault.get(vault.as_slice());
     env.extend(given);
     let within = super::lead::within(context, &session).await?;
@@ -83,6 +89,9 @@ pub(super) async fn surroundings(
     // A place that the call names begins where its caller is, and one that it does not name is the session's.
     let cwd = cwd.filter(|_| params.cwd.is_none()).or_else(|| caller.cwd.clone());
     let mut by = brief::Caller { cwd, within, ..brief::Caller::over_socket(caller, env) };
+    if let Some(setting) = setting {
+        by.by = By::Program { mode: serde_json::from_value(setting.mode.into()).ok() };
+    }
     if fork::may_be(params, &by.within, &by.by, context.runner.known().flags) {
         by.ancestor = ancestor(context, caller).await?;
     }

@@ -498,3 +498,114 @@ async fn a_rule_about_a_type_holds_for_who_gets_it_unnamed() {
         world.daemon.end().await;
     }
 }
+
+/// I2, D54, H108, RS-10: every prompt that was acknowledged is said, in order and once, whatever became of the run that it
+/// was for; one that its person took back before it was said is said to be cancelled.
+#[tokio::test]
+async fn a_prompt_that_was_not_said_is_said_with_the_next_one() {
+    let mut world = World::start().await;
+    world.say("FIRST [[say:1]]").await;
+    for text in ["SECOND", "THIRD"] {
+        world.conn.ok("session.pause", json!({})).await;
+        world.prompt(&format!("{text} [[say:never]]")).await;
+        world.conn.ok("session.interrupt", json!({})).await;
+        world.conn.ok("session.unpause", json!({})).await;
+    }
+    world.conn.ok("session.pause", json!({})).await;
+    world.prompt("FOURTH [[say:never]]").await;
+    world.daemon.crash();
+    world.daemon.restart();
+    world.conn = world.daemon.connect().await;
+    world.conn.ok("session.interrupt", json!({})).await;
+    world.conn.ok("session.unpause", json!({})).await;
+    world
+        .conn
+        .ok(
+            "session.prompt",
+            json!({ "text": "FIFTH [[say:5]]", "env": env(&world.fake, world.daemon.home.path()) }),
+        )
+        .await;
+    assert_eq!(world.conn.wait(&world.lead).await["result"]["text"], "5");
+    assert_eq!(world.say("SIXTH [[say:6]]").await, "6");
+    let told = world.told().concat();
+    let places: Vec<usize> = ["FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH", "SIXTH"]
+        .iter()
+        .map(|text| {
+            assert_eq!(told.matches(text).count(), 1, "{text}: {told}");
+            told.find(text).unwrap()
+        })
+        .collect();
+    assert!(places.is_sorted(), "{told}");
+    assert_eq!(told.matches("[Cancelled before you read it").count(), 3, "{told}");
+    assert!(
+        world.conn.ok("task.get", json!({"taskId": world.lead})).await["prompt"]
+            .as_str()
+            .unwrap()
+            .contains("SIXTH")
+    );
+    world.daemon.end().await;
+}
+
+/// D49, D53, I3, AB-01: whoever hears that a turn was stopped or interrupted knows that nothing of its programs is left, those
+/// included that ignore TERM.
+#[tokio::test]
+async fn a_turn_is_over_once_its_programs_are() {
+    let world = World::start().await;
+    for end in ["session.interrupt", "task.stop"] {
+        world.pipe("began");
+        world.prompt(r#"FIRST [[tool:Bash {"command":"trap '' TERM; echo $$ > began; while :; do sleep 0.05; done"}]]"#).await;
+        let pid: i32 = world.read("began").await.trim().parse().unwrap();
+        let params =
+            if end == "task.stop" { json!({"taskId": world.lead, "force": true}) } else { json!({}) };
+        world.conn.ok(end, params).await;
+        assert_eq!(world.conn.wait(&world.lead).await["status"], "killed");
+        assert_eq!(std::fs::read(format!("/proc/{pid}/cmdline")).ok(), None, "{end}");
+        std::fs::remove_file(world.daemon.home.join("began")).unwrap();
+    }
+    world.daemon.end().await;
+}
+
+/// E68, PM-07, FK-21: a fork has the mode that its parent has by now, also once the person allows less.
+#[tokio::test]
+async fn a_fork_follows_the_mode_of_its_parent() {
+    let world = World::start().await;
+    world.pipe("began");
+    world.pipe("go");
+    let bash = r#"[[tool:Bash {"command":"echo 1 > began; cat go"}]]"#;
+    let write = r#"[[tool:Write {"file_path":"forked.txt","content":"x"}]]"#;
+    let call = agent(&format!("FORK {bash} {write} [[say:Scope: done]]"), json!({}));
+    world.prompt(&format!("FIRST {call} [[say:one]]")).await;
+    world.read("began").await;
+    world.conn.ok("session.setMode", json!({ "value": "dontAsk" })).await;
+    world.write("go");
+    world.conn.wait(&world.lead).await;
+    assert!(!world.daemon.home.join("forked.txt").exists());
+    assert!(world.bodies().any(|body| body.to_string().contains("nobody is asked")));
+    world.daemon.end().await;
+}
+
+/// E68, PM-07, PM-10: a program of an agent gives another one no more than its agent may, and nobody else's settings.
+#[tokio::test]
+async fn a_program_of_an_agent_makes_no_mightier_one() {
+    let world = World::start().await;
+    let ctl = world.daemon.home.ctl(&[]).get_program().to_str().unwrap().to_owned();
+    let spawn = |name: &str, home: &Path| {
+        let params = json!({
+            "name": name, "prompt": "x", "permissionMode": "bypassPermissions", "runInBackground": true,
+            "env": env(&world.fake, home),
+        });
+        std::fs::write(world.daemon.home.join(name), format!("{ctl} rpc agent.spawn '{params}' 2>&1"))
+            .unwrap();
+        format!(r#"[[tool:Bash {{"command":"sh {name}; echo"}}]]"#)
+    };
+    world.conn.ok("session.setMode", json!({ "value": "default" })).await;
+    let settings = json!({"permissions": {"allow": ["Bash(sh:*)", "Bash(echo)"]}}).to_string();
+    std::fs::create_dir_all(world.daemon.home.join(".claude")).unwrap();
+    std::fs::write(world.daemon.home.join(".claude/settings.json"), settings).unwrap();
+    let said = world.say(&format!("FIRST {}", spawn("other", Path::new("/")))).await;
+    assert!(said.contains("env.HOME") || said.contains("whose settings"), "{said}");
+    world.say(&format!("SECOND {}", spawn("weak", world.daemon.home.path()))).await;
+    let task = world.conn.ok("task.get", json!({ "taskId": "weak" })).await;
+    assert_eq!(task["permissionMode"], "default", "{task}");
+    world.daemon.end().await;
+}

@@ -9,6 +9,7 @@
 //! Its own end is told to nobody by a notice, since the notices of a session are its. A lead that sleeps is woken by the
 //! daemon, never by a model that looks again and again (B25, B38); one that was halted waits for its person (B36, D54).
 
+use ccagent_proto::runner::RunnerKind;
 use ccagent_proto::session as wire;
 use ccagent_proto::task::TaskResumeParams;
 use ccagent_proto::{Empty, Error, Kind, SessionId, TaskId};
@@ -24,6 +25,9 @@ use crate::cx::Cx;
 use crate::record::Record;
 use crate::table::Stored;
 use crate::task::{Cause, Outcome, Row as Task, State, shape};
+
+/// The mode of a fork: what its parent is asked about, it is.
+const BUBBLE: &str = "bubble";
 
 /// The prompts that a session was opened with; read when its lead is first prompted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,11 +114,28 @@ impl Core {
         let session = self.sessions.get(&row.session);
         Some(Setting {
             model: row.spec.model.as_deref().unwrap_or_default().to_owned(),
-            mode: row.spec.permission_mode.to_string(),
+            mode: self.mode_of(row).to_owned(),
             leads: self.is_lead(row),
             coordinator: session.is_some_and(|session| session.coordinator),
             profile: session.and_then(|session| session.profile.clone()),
         })
+    }
+
+    /// What holds of the agent inside the daemon whose program calls.
+    pub fn setting_of(&self, caller: &Caller) -> Option<Setting> {
+        let row = self.tasks.get(&self.task_of(caller)?)?;
+        if row.spec.runner == RunnerKind::Llm { self.setting(row.id) } else { None }
+    }
+
+    /// The mode in which it is decided what an agent may do unasked by now: for a fork its parent's of now, for as long as
+    /// that is there (FK-21).
+    fn mode_of<'a>(&'a self, mut row: &'a Task) -> &'a str {
+        while &*row.spec.permission_mode == BUBBLE
+            && let Some(parent) = row.parent.and_then(|id| self.tasks.get(&id))
+        {
+            row = parent;
+        }
+        &row.spec.permission_mode
     }
 
     /// Whether a task is the lead of its session.

@@ -45,10 +45,10 @@ impl Core {
             return;
         };
         if !row.spec.persist {
-            self.erase(cx, id, row.prompts(), row.session);
+            self.erase(cx, id, row.prompts, row.session);
             return;
         }
-        let (session, output, prompts) = (row.session.clone(), row.output_bytes, row.prompts());
+        let (session, output, prompts) = (row.session.clone(), row.output_bytes, row.prompts.clone());
         let entry = Archived { id, session, outcome, at, output, prompts };
         self.archive.insert(cx, entry);
         cx.put(Record::Past(Past(row)));
@@ -80,13 +80,13 @@ impl Core {
     }
 
     /// Deletes what stands beside a task's row, and its files. Mail that nobody will read goes to its session.
-    fn erase(&mut self, cx: &mut Cx<'_>, id: TaskId, prompts: Prompts, session: SessionId) {
+    fn erase(&mut self, cx: &mut Cx<'_>, id: TaskId, prompts: Option<Box<Prompts>>, session: SessionId) {
         self.replace_lead(cx, id, &session);
         let readers = self.mailbox_of_session(&session);
         self.forward(cx, &mailbox::of_lone(id), &readers);
         cx.delete(Launch::KIND, id.to_string());
-        for run in prompts.untold().chain([prompts.newest].into_iter().filter(|run| *run > 0)) {
-            cx.delete(Prompt::KIND, Prompt::key(id, run));
+        for key in prompts.map(|prompts| prompts.keys(id)).unwrap_or_default() {
+            cx.delete(Prompt::KIND, key);
         }
         cx.effects.push(Effect::RemoveFiles { task: id, session });
     }
@@ -144,7 +144,7 @@ impl Core {
                 self.drop_notices(cx, id);
                 if let Some(row) = self.tasks.remove(cx, id) {
                     self.keep_answers(cx, &row);
-                    self.erase(cx, id, row.prompts(), row.session);
+                    self.erase(cx, id, row.prompts, row.session);
                 }
                 self.forget_vault(cx, id);
             }

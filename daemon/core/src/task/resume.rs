@@ -12,14 +12,14 @@ use serde_json::json;
 
 use super::resolve::Found;
 use super::stop::already_terminal;
-use super::{Outcome, Past, Prompt, Prompts, Row, State};
+use super::{Outcome, Past, Prompt, Prompts, Row, State, Untold};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::record::Record;
 use crate::table::Stored;
 
-/// Runs for which prompts may wait at most.
+/// Prompts of a task that may wait for a run that says them, at most.
 const PROMPTS_MOST: usize = 100;
 
 impl Core {
@@ -95,36 +95,41 @@ impl Core {
     /// Stores what the next run is for. What an earlier one was for and did not come to say is said before it (I2, H108).
     fn put_prompt(&mut self, cx: &mut Cx<'_>, id: TaskId, text: String) {
         let Some(row) = self.tasks.get(&id) else { return };
-        let (Prompts { newest, told }, attempt) = (row.prompts(), row.attempt + 1);
-        let all_told = newest <= told;
-        if all_told && newest > 0 {
-            cx.delete(Prompt::KIND, Prompt::key(id, newest));
+        let (ended, attempt) = (row.attempt, row.attempt + 1);
+        let killed = matches!(
+            row.state,
+            State::Done { outcome: Outcome::Killed, .. } | State::Parked { outcome: Outcome::Killed }
+        );
+        let mut prompts = row.prompts.as_deref().cloned().unwrap_or_default();
+        if prompts.newest > 0 && prompts.untold.iter().all(|one| one.run != prompts.newest) {
+            cx.delete(Prompt::KIND, Prompt::key(id, prompts.newest));
         }
+        for one in prompts.untold.iter_mut().filter(|one| one.run == ended) {
+            one.cancelled = killed;
+        }
+        prompts.newest = attempt;
+        prompts.untold.push(Untold { run: attempt, cancelled: false });
         cx.put(Record::Prompt(Prompt { task: id, attempt, text }));
-        self.tasks.update(cx, id, |row| {
-            row.prompted = attempt;
-            if all_told {
-                row.told = attempt - 1;
-            }
-        });
+        self.tasks.update(cx, id, |row| row.prompts = Some(prompts.into()));
     }
 
     /// What a run was for stands in its conversation.
     pub(crate) fn told(&mut self, cx: &mut Cx<'_>, id: TaskId) {
-        let Some(row) = self.tasks.get(&id) else { return };
-        let (prompts, attempt) = (row.prompts(), row.attempt);
-        for before in prompts.untold().filter(|run| *run < prompts.newest) {
-            cx.delete(Prompt::KIND, Prompt::key(id, before));
+        let prompts = self.tasks.get(&id).and_then(|row| row.prompts.as_deref());
+        let Some(Prompts { newest, untold }) = prompts.filter(|prompts| !prompts.untold.is_empty()) else {
+            return;
+        };
+        for before in untold.iter().filter(|one| one.run != *newest) {
+            cx.delete(Prompt::KIND, Prompt::key(id, before.run));
         }
-        if prompts.told < prompts.newest {
-            self.tasks.update(cx, id, |row| row.told = attempt);
-        }
+        let prompts = Prompts { newest: *newest, untold: Vec::new() };
+        self.tasks.update(cx, id, |row| row.prompts = Some(prompts.into()));
     }
 
-    /// The prompts of a task that do not stand in its conversation yet, by their keys, oldest first.
-    pub fn untold_prompts(&self, task: TaskId) -> Vec<String> {
-        let prompts = self.tasks.get(&task).map(Row::prompts).unwrap_or_default();
-        prompts.untold().map(|run| Prompt::key(task, run)).collect()
+    /// The prompts of a task that do not stand in its conversation yet, oldest first.
+    pub fn untold_prompts(&self, task: TaskId) -> Vec<Untold> {
+        let prompts = self.tasks.get(&task).and_then(|row| row.prompts.as_deref());
+        prompts.map(|prompts| prompts.untold.clone()).unwrap_or_default()
     }
 
     /// Checks that a task can be run again.
@@ -149,9 +154,10 @@ impl Core {
         }
         self.refuse_below_stop(row.above)?;
         self.refuse_below_stop(self.task_of(caller))?;
-        if params.prompt.is_some() && row.prompts().untold().count() >= PROMPTS_MOST {
+        let untold = row.prompts.as_deref().map_or(0, |prompts| prompts.untold.len());
+        if params.prompt.is_some() && untold >= PROMPTS_MOST {
             let why = format!(
-                "{PROMPTS_MOST} prompts of task {id} wait for a run that says them: let it run first"
+                "{PROMPTS_MOST} prompts of task {id} wait for a run that says them: resume it without one, and let it begin"
             );
             return Err(Error::new(Kind::Overloaded, why).with("taskId", id.to_string()));
         }

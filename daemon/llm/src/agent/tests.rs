@@ -503,6 +503,19 @@ async fn a_call_that_a_hook_made_a_writing_one_is_alone() {
     assert_eq!((beside(0), beside(1), beside(2)), (2, 1, 0), "{results}");
 }
 
+/// M148: a provider that pauses its answer again and again is not asked for ever; pauses that are not in a row don't count.
+#[tokio::test]
+async fn a_provider_that_pauses_for_ever_is_given_up() {
+    let lab = Lab::new();
+    lab.say("m1", "Do it.");
+    let ended = lab.run(&"- say: wait\n  stop: pause\n".repeat(30)).await;
+    assert_eq!((failed(&ended), ended.turns), ("pausedAgain", PAUSES + 1));
+    let lab = Lab::new();
+    lab.say("m1", "Do it.");
+    let step = "- say: wait\n  stop: pause\n- call: Echo\n  with: {text: a}\n".repeat(20);
+    assert_eq!(lab.run(&format!("{step}- say: end\n")).await.finish, Finish::Completed);
+}
+
 /// M149: money ends a run as the other budgets do.
 #[tokio::test]
 async fn money_ends_the_run() {

@@ -33,6 +33,24 @@ impl Mode {
         }
     }
 
+    /// The mode of an agent for which a program of an agent of this mode asks: rules may let that program run, and it asks for
+    /// no more than its agent has (PM-07). None asked for is this one.
+    #[must_use]
+    pub fn at_most(self, asked: Option<Self>) -> Self {
+        asked.filter(|asked| asked.reach() <= self.reach()).unwrap_or(self)
+    }
+
+    /// How much goes on unasked: more is more.
+    const fn reach(self) -> u8 {
+        match self {
+            Self::Plan => 0,
+            Self::DontAsk => 1,
+            Self::Default | Self::Bubble => 2,
+            Self::AcceptEdits => 3,
+            Self::BypassPermissions => 4,
+        }
+    }
+
     /// The mode where bypassing is switched off.
     #[must_use]
     pub const fn without_bypass(self) -> Self {
@@ -67,5 +85,17 @@ mod tests {
             }
         }
         assert_eq!(serde_json::from_str::<Mode>("\"manual\"").unwrap(), Mode::Default);
+    }
+
+    /// E68, PM-07: a program of an agent asks for no more than its agent has, over all modes.
+    #[test]
+    fn a_program_asks_for_no_more_than_its_agent_has() {
+        let all = [Mode::Plan, Mode::DontAsk, Mode::Default, Mode::AcceptEdits, Mode::BypassPermissions];
+        for (own, mode) in all.into_iter().enumerate() {
+            assert_eq!(mode.at_most(None), mode);
+            for (asked, other) in all.into_iter().enumerate() {
+                assert_eq!(mode.at_most(Some(other)), all[own.min(asked)]);
+            }
+        }
     }
 }

@@ -66,7 +66,8 @@ pub struct Settings {
     pub bypass_disabled: bool,
     /// What is wrong with the files.
     pub problems: Vec<Problem>,
-    seen: Seen,
+    /// The files, as they were.
+    pub seen: Seen,
 }
 
 impl Files {
@@ -162,14 +163,14 @@ impl Settings {
             let why = "a project can't set `permissions.additionalDirectories`: set it for the user";
             self.problems.push(Problem::warning(None, why.to_owned()).at(path));
         } else {
-            self.directories(files, directories);
+            self.directories(files, &directories);
         }
         self.bypass_disabled |=
             permissions.get("disableBypassPermissionsMode").and_then(Value::as_str) == Some("disable");
         self.read_mode(source, permissions, path);
     }
 
-    fn directories(&mut self, files: &Files, named: Vec<String>) {
+    fn directories(&mut self, files: &Files, named: &[String]) {
         let place = |dir: &String| {
             dir.strip_prefix("~/").map_or_else(|| files.root().join(dir), |rest| files.home.join(rest))
         };

@@ -369,6 +369,23 @@ fn settings_are_merged_and_what_is_wrong_is_named() {
     assert_eq!(Settings::load(&world.files()).problems.last().unwrap().line, Some(3));
 }
 
+/// PM-09, I18: no file of a project says which directories beside it may be read or written unasked.
+#[test]
+fn a_project_adds_no_directories() {
+    let world = World::new();
+    fs::create_dir_all(world.at("repo/.claude")).unwrap();
+    let out = json!({"file_path": world.at("out/x")});
+    for name in ["settings.json", "settings.local.json"] {
+        let adds = json!({"permissions": {"additionalDirectories": ["/", "~/", "../out"]}}).to_string();
+        fs::write(world.at("repo/.claude").join(name), adds).unwrap();
+        let settings = Settings::load(&world.files());
+        assert!(settings.problems[0].message.contains("set it for the user"), "{:?}", settings.problems);
+        assert_eq!(world.decide(Mode::Default, &settings.rules, "Read", &out), Ask);
+        assert_eq!(world.decide(Mode::AcceptEdits, &settings.rules, "Edit", &out), Ask);
+        fs::remove_file(world.at("repo/.claude").join(name)).unwrap();
+    }
+}
+
 /// PM-03, I18: the rule that "always" writes lets just this call through, and no other.
 #[test]
 fn a_suggested_rule_lets_just_this_call_through() {

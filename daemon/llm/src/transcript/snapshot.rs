@@ -49,20 +49,19 @@ impl Snapshot {
 }
 
 fn of(path: &Path, most: Option<u64>) -> Result<Option<Snapshot>, TranscriptError> {
-    let io = wrap(path);
     let file = match owned::open(path, OFlags::RDONLY) {
         Ok(file) => file,
         Err(error) if error.is_absent() => return Ok(None),
-        Err(error) => return Err(io(error.into())),
+        Err(error) => return Err(wrap(path)(error.into())),
     };
-    let mut bytes = Vec::new();
-    file.take(most.unwrap_or(u64::MAX)).read_to_end(&mut bytes).map_err(&io)?;
+    let mut hash = blake3::Hasher::new();
     // Behind the last newline something is being written.
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    bytes.truncate(whole);
-    let Lines { messages, .. } = read(path, &bytes)?;
-    let hash = blake3::hash(&bytes).to_hex().to_string();
-    Ok((!messages.is_empty()).then_some(Snapshot { messages, bytes: bytes.len() as u64, hash }))
+    let lines = read(path, file.take(most.unwrap_or(u64::MAX)), |line| {
+        hash.update(line);
+    });
+    let (Lines { messages, .. }, bytes) = lines?;
+    let hash = hash.finalize().to_hex().to_string();
+    Ok((!messages.is_empty()).then_some(Snapshot { messages, bytes, hash }))
 }
 
 #[cfg(test)]
