@@ -27,6 +27,7 @@ pub mod place;
 pub mod provider;
 pub mod runner;
 pub mod session;
+pub mod shown;
 pub mod task;
 pub mod tasklist;
 pub mod team;

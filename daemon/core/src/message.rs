@@ -249,9 +249,10 @@ impl Core {
     /// The sender's name on a message that leaves the daemon.
     ///
     /// # Errors
-    /// `notAuthorised` for members: they write inside their team; and for an agent whose run is over.
+    /// `notAuthorised` for members: they write inside their team; for a confined agent, and for one whose run is over.
     pub fn sender_abroad(&self, caller: &Caller) -> Result<Box<str>, Error> {
         self.holds(caller)?;
+        self.refuse_held_abroad(caller)?;
         match caller.who {
             Who::Operator | Who::Agent(_) => Ok(self.sender(caller, None)),
             Who::Member { .. } => {

@@ -219,13 +219,14 @@ impl Core {
         Ok(row)
     }
 
-    /// Members write inside their team and to sessions; agents to whom they can name.
+    /// Members write inside their team and to sessions; agents to whom they can name; a confined one to no task that
+    /// may write where it may not, unless it reports to that.
     pub(crate) fn may_message(&self, caller: &Caller, address: &Address) -> Result<(), Error> {
         match (&caller.who, &address.team) {
             (Who::Member { team, .. }, Some(other)) if **team != **other => {
                 Err(self.refusal(caller, "a member may write only inside its own team", "operator"))
             }
-            _ => Ok(()),
+            _ => self.refuse_wider_reader(caller, address),
         }
     }
 

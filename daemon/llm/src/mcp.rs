@@ -11,9 +11,11 @@
 //! the official SDK's; here is what bounds it. Deliberately not here: what a server asks of us (models, directories,
 //! questions). It is told that we can't.
 
+mod bound;
 mod config;
 mod connect;
 mod expand;
+mod lines;
 mod list;
 mod name;
 mod text;

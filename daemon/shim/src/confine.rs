@@ -45,8 +45,8 @@ enum Refusal {
     #[error("give directories, `--`, and a program: confine DIR... -- PROGRAM ARGS...")]
     Usage,
     #[cfg(target_os = "linux")]
-    #[error("{} can't be made a place to write in: {source}", path.display())]
-    Place { path: OsString, source: landlock::PathFdError },
+    #[error(transparent)]
+    Place(#[from] ccagent_shim::place::PlaceError),
     #[error("the kernel can't confine writes ({0}): {HELP}. Or switch the config's sandbox.writes off")]
     Kernel(String),
     #[error("{}: {source}", program.display())]
@@ -58,7 +58,7 @@ impl Refusal {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             #[cfg(target_os = "linux")]
-            Self::Place { .. } => REFUSED,
+            Self::Place(_) => REFUSED,
             Self::Usage | Self::Kernel(_) | Self::Exec { .. } => REFUSED,
         }
     }
@@ -109,12 +109,14 @@ fn restrict(dirs: &[OsString]) -> Result<(), Refusal> {
     };
     // The first in which a file elsewhere can't be emptied either.
     let all = AccessFs::from_write(ABI::V3);
+    // Root could make the disk's own device in its place, and write past all files.
+    let below = all & !(AccessFs::MakeBlock | AccessFs::MakeChar);
     let kernel = |error: RulesetError| Refusal::Kernel(error.to_string());
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let mut ruleset = ruleset.handle_access(all).and_then(Ruleset::create).map_err(kernel)?;
     for dir in dirs {
-        let place = PathFd::new(dir).map_err(|source| Refusal::Place { path: dir.clone(), source })?;
-        ruleset = ruleset.add_rule(PathBeneath::new(place, all)).map_err(kernel)?;
+        let place = ccagent_shim::place::open(dir.as_ref())?;
+        ruleset = ruleset.add_rule(PathBeneath::new(place, below)).map_err(kernel)?;
     }
     let contents = all & AccessFs::from_file(ABI::V3);
     // One that is not there is not missed.

@@ -8,6 +8,7 @@ use ccagent_llm::agent::Halt;
 use ccagent_llm::hook::{self, Event, Watch, Who};
 use ccagent_llm::mcp::{self, Connected, Server};
 use ccagent_llm::quote;
+use ccagent_proto::shown;
 
 use super::desk::Desk;
 use super::outside::AtRun;
@@ -44,7 +45,7 @@ impl Company {
         let mut servers = halt.graceful.run_until_cancelled(connecting).await.unwrap_or_default();
         let notes: Vec<String> = self.notes.into_iter().chain(std::mem::take(&mut servers.notes)).collect();
         for note in &notes {
-            desk.output.say(&format!("! {note}\n"));
+            desk.output.say(&format!("! {}\n", shown::line(note)));
         }
         let heard = halt.graceful.run_until_cancelled(desk.hooks_start()).await.unwrap_or_default();
         let mut asides: Vec<String> =

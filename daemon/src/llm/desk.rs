@@ -21,7 +21,7 @@ use ccagent_proto::message::Message;
 use ccagent_proto::method::{MailboxAck, MailboxPoll, TaskList};
 use ccagent_proto::notification::Notification;
 use ccagent_proto::task::{TaskListParams, WaitKind, WaitingOn};
-use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId};
+use ccagent_proto::{Error, MessageId, Millis, NotificationId, TaskId, shown};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -205,11 +205,12 @@ impl Host for Desk {
                 calls,
             }),
             Progress::Tool { name, summary } => {
-                self.output.say(&format!("● {name}({summary})\n"));
+                self.output.say(&format!("● {name}({})\n", shown::line(&summary)));
                 Report::Worked(Step::Tool { name, summary })
             }
             Progress::ToolFailed => Report::Worked(Step::Failed),
             Progress::Backoff { pause, why } => {
+                let why = shown::line(&why);
                 self.output.say(&format!("… {why}: again in {} s\n", pause.as_secs_f32().ceil()));
                 let pause = u64::try_from(pause.as_millis()).unwrap_or(Millis::MAX);
                 let until_at = Some(self.clock.now().saturating_add(pause));

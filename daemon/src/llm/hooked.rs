@@ -2,7 +2,9 @@
 
 use ccagent_llm::hook::{Said, Watch, Word};
 use ccagent_llm::host::Permission;
+use ccagent_llm::quote;
 use ccagent_llm::tool::{Ask, Outcome};
+use ccagent_proto::shown;
 
 use super::desk::Desk;
 
@@ -44,8 +46,10 @@ impl Desk {
         match said.word {
             Word::Allow => Some(said.input.map_or(Permission::Allowed, Permission::Changed)),
             Word::Deny(why) => Some(Permission::Denied(format!(
-                "A hook denied this call: {why}. {}({}) was not run.",
-                ask.tool, ask.summary
+                "A hook denied this call: {}. {}({}) was not run.",
+                quote::plain(&why),
+                ask.tool,
+                ask.summary
             ))),
             Word::Nothing | Word::Ask(_) => None,
         }
@@ -53,7 +57,7 @@ impl Desk {
 
     fn told_by_hooks(&self, said: Said) -> Said {
         for note in &said.notes {
-            self.output.say(&format!("! {note}\n"));
+            self.output.say(&format!("! {}\n", shown::line(note)));
         }
         said
     }

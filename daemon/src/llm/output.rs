@@ -1,7 +1,8 @@
 //! What an agent inside the daemon says and does, as it is shown: its output file, and the index beside it.
 //!
 //! Saying never waits for a disk: it goes into a buffer with a bound, which a future of its own writes, at most ten
-//! times a second. What the buffer or the file has no room for is dropped, and told as truncated.
+//! times a second. What the buffer or the file has no room for is dropped, and told as truncated. All of it is words of
+//! ours, of a model or of a call, and none of a program, so no character of it steers a terminal.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -10,6 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ccagent_proto::shown::clean;
 use ccagent_shim::index::{self, Stream};
 use ccagent_shim::owned;
 use ccagent_shim::timeline::Timeline;
@@ -77,13 +79,14 @@ impl Output {
         Ok((Self { desk: desk.clone() }, Writer { desk, paper }))
     }
 
-    /// Says something.
+    /// Says something, without what would steer the terminal that shows it.
     pub(super) fn say(&self, text: &str) {
+        let text = clean(text);
         let mut state = self.desk.lock();
         if state.waiting.len() + text.len() > WAITING {
             state.written.truncated = true;
         } else {
-            state.waiting.push_str(text);
+            state.waiting.push_str(&text);
         }
         drop(state);
         self.desk.arrived.notify_one();

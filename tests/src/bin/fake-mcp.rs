@@ -6,10 +6,12 @@
 //! | `--endless` | every page of the list has another one behind it |
 //! | `--mute` | reads, and never answers |
 //! | `--garbage` | says what is no JSON, and a line without end, before each answer |
+//! | `--unfit` | lists three things that are no tools beside the usual ones |
 //! | `--log FILE` | appends a line for each message that it gets, and `end` at the end of its input |
 //!
 //! Its tools: `echo` says what it is given, `fail` fails, `picture` has an image, `hang` never answers, `die` ends the
-//! program, `env` says a variable.
+//! program, `env` says a variable, `flood` asks us for answers without end and reads none, `chat` tells us of progress
+//! without end; `garble` gives an answer that can't be read: `long`, `deep` or odd.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -22,6 +24,7 @@ struct Manners {
     tools: usize,
     endless: bool,
     mute: bool,
+    unfit: Vec<Value>,
     garbage: bool,
     log: Option<File>,
 }
@@ -34,6 +37,10 @@ fn main() -> io::Result<ExitCode> {
             "--tools" => manners.tools = args.next().and_then(|count| count.parse().ok()).unwrap_or(0),
             "--endless" => manners.endless = true,
             "--mute" => manners.mute = true,
+            "--unfit" => {
+                let (bare, list) = (json!({ "name": "bare" }), json!({ "name": "list", "inputSchema": [] }));
+                manners.unfit = vec![bare, list, json!("text")];
+            }
             "--garbage" => manners.garbage = true,
             "--log" => {
                 let path = args.next().unwrap_or_default();
@@ -48,6 +55,13 @@ fn main() -> io::Result<ExitCode> {
         manners.note(method)?;
         if asked["params"]["name"] == "die" {
             return Ok(ExitCode::FAILURE);
+        }
+        if asked["params"]["name"] == "flood" {
+            flood(|number| json!({ "jsonrpc": "2.0", "id": format!("ping{number}"), "method": "ping" }))?;
+        }
+        if asked["params"]["name"] == "chat" {
+            let told = json!({ "progressToken": 1, "progress": 1 });
+            flood(|_| json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": told }))?;
         }
         if let (Some(id), Some(answer)) = (asked.get("id"), manners.answer(method, &asked["params"])) {
             manners.say(id, answer)?;
@@ -68,6 +82,10 @@ impl Manners {
             writeln!(out, "Listening on port 8080 …\n{{\"jsonrpc\": 7}}\n{}", "x".repeat(5 << 20))?;
         }
         let message = match answer {
+            Err(Value::String(error)) if error == "deep" => {
+                let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+                return writeln!(out, "{{\"jsonrpc\":\"2.0\",\"result\":{deep},\"id\":{id}}}");
+            }
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
             Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
         };
@@ -97,17 +115,25 @@ impl Manners {
             json!({ "name": name, "description": format!("The tool {name}."), "inputSchema": text })
         };
         let from: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-        let usual = ["echo", "fail", "picture", "hang", "die", "env"].map(str::to_owned);
+        let usual =
+            ["echo", "fail", "picture", "hang", "die", "env", "flood", "chat", "garble"].map(str::to_owned);
         let more = (0..self.tools).map(|number| format!("more{number}"));
         let page: Vec<Value> =
             usual.into_iter().chain(more).skip(from).take(10).map(|name| tool(&name)).collect();
         let is_last = page.len() < 10;
+        let page: Vec<&Value> = self.unfit.iter().chain(&page).collect();
         let mut answer = json!({ "tools": page });
         if self.endless || !is_last {
             answer["nextCursor"] = json!((from + 10).to_string());
         }
         answer
     }
+}
+
+/// Says one message after the other, until nobody hears it any more.
+fn flood(message: impl Fn(u64) -> Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    (0..).try_for_each(|number| writeln!(out, "{}", message(number)))
 }
 
 fn call(name: &str, input: &Value) -> Option<Result<Value, Value>> {
@@ -123,6 +149,9 @@ fn call(name: &str, input: &Value) -> Option<Result<Value, Value>> {
             Some(Ok(json!({ "content": [{ "type": "image", "data": "AAAA", "mimeType": "image/png" }] })))
         }
         "hang" => None,
+        "garble" if input["text"] == "long" => Some(Ok(said("x".repeat(5 << 20)))),
+        // No error is a text.
+        "garble" => Some(Err(input["text"].clone())),
         _ => Some(Err(json!({ "code": -32602, "message": format!("no tool {name}") }))),
     }
 }

@@ -1,7 +1,7 @@
 //! Agents inside the daemon that write only below their directory, and what they start, from end to end.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ccagent_tests::conn::merge;
@@ -42,8 +42,12 @@ impl World {
     }
 
     async fn spawn(&self, prompt: &str) -> String {
+        self.spawn_in(&self.inside, prompt).await
+    }
+
+    async fn spawn_in(&self, cwd: &Path, prompt: &str) -> String {
         let params = json!({
-            "prompt": prompt, "runInBackground": true, "permissionMode": "bypassPermissions", "cwd": self.inside,
+            "prompt": prompt, "runInBackground": true, "permissionMode": "bypassPermissions", "cwd": cwd,
             "env": self.env(),
         });
         self.conn.ok("agent.spawn", params).await["taskId"].as_str().unwrap().to_owned()
@@ -134,6 +138,47 @@ async fn what_it_starts_is_held_to_the_same_directory() {
     world.conn.ok("task.resume", params).await;
     assert_eq!(world.conn.wait(&id).await["status"], "completed");
     world.kept_in(&["again"]);
+    world.daemon.end().await;
+}
+
+/// rpc.md, who is calling: an agent above puts a link in the place of another one's directory: neither its shell, its file
+/// tools nor what it starts write behind it, in the run that goes on and in the next one.
+#[tokio::test]
+async fn a_directory_that_another_agent_swaps_leads_nowhere() {
+    let Some(world) = World::start().await else { return };
+    let own = world.inside.join("own");
+    fs::create_dir(&own).unwrap();
+    let gate = world.inside.join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let ctl = programs::client().display().to_string();
+    let tries = |name: &str| {
+        let path = own.join(name).display().to_string();
+        let shell = format!("echo x > {name}-relative; echo x > {path}-bash");
+        [
+            bash(&shell, json!({})),
+            bash(&shell, json!({ "run_in_background": true })),
+            bash(&format!("{ctl} exec -- sh -c '{shell}'"), json!({})),
+            call("Write", &json!({ "file_path": format!("{path}-write"), "content": "x" })),
+            "[[say:end]]".to_owned(),
+        ]
+        .join(" ")
+    };
+    let wait = bash(&format!("cat {}", gate.display()), json!({}));
+    let held = world.spawn_in(&own, &format!("HELD {wait} {}", tries("same"))).await;
+    // Opened once its first command reads it, which ends when this is closed.
+    let open = move || fs::File::options().write(true).open(gate);
+    let gate = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    let swap = format!("mv own was && ln -s {} own", world.outside.display());
+    world.finish(&format!("SWAPS {} [[say:end]]", bash(&swap, json!({})))).await;
+    drop(gate);
+    world.conn.wait(&held).await;
+    world.kept_in(&["was", "own"]);
+    let again =
+        json!({ "taskId": held, "prompt": tries("next"), "env": world.env(), "runInBackground": true });
+    world.conn.ok("task.resume", again).await;
+    world.conn.wait(&held).await;
+    world.kept_in(&["was", "own"]);
+    assert!(world.told().contains("leads through a link now"), "{}", world.told());
     world.daemon.end().await;
 }
 

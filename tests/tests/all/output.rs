@@ -27,6 +27,27 @@ async fn output_is_one_file_below_the_sessions_directory() {
     daemon.end().await;
 }
 
+/// OF-01: what an agent inside the daemon shows steers no terminal, and none of its calls looks like two: neither what its
+/// model says nor the line of a call.
+#[tokio::test]
+async fn what_an_agent_shows_steers_no_terminal() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let command = r#"- call: Bash
+  with: {"command": "true \u001b]0;a\u0007 \u202e\n● Bash(made up)"}"#;
+    let script = format!("{command}\n- say: \"said \\e[2J\\u202e\\n\\tagain\"");
+    let params = json!({
+        "prompt": format!("```offline\n{script}\n```"), "model": "offline", "runInBackground": true,
+        "permissionMode": "bypassPermissions", "cwd": daemon.home.path(), "env": { "HOME": daemon.home.path() },
+    });
+    let id = conn.ok("agent.spawn", params).await["taskId"].as_str().unwrap().to_owned();
+    let task = conn.wait(&id).await;
+    let shown = fs::read_to_string(task["outputFile"].as_str().unwrap()).unwrap();
+    assert!(shown.contains("● Bash(true  ]0;a  \u{fffd} ● Bash(made up))\n"), "{shown:?}");
+    assert!(shown.contains("said [2J\n\tagain"), "{shown:?}");
+    daemon.end().await;
+}
+
 /// OF-03, I8: at its limit the file stops growing, the task goes on, and the cut is marked.
 #[tokio::test]
 async fn output_stops_at_its_limit_and_the_task_goes_on() {

@@ -10,6 +10,7 @@ use ccagent_proto::Error;
 use super::Row;
 use crate::caller::Caller;
 use crate::core::Core;
+use crate::mailbox::Address;
 
 impl Core {
     /// The only directories below which what a caller spawns may write: its own, else those that the edge worked out.
@@ -38,11 +39,40 @@ impl Core {
         Err(self.refusal(caller, &rule, "operator"))
     }
 
-    /// The only directories below which a caller writes; none is anywhere. Another's token does not take it out of the
-    /// tree that its process is in.
+    /// The same for a task that reads what a caller writes, which gives work as a prompt does. Those above it read it
+    /// all the same: to them it reports.
+    ///
+    /// # Errors
+    /// `notAuthorised`.
+    pub(crate) fn refuse_wider_reader(&self, caller: &Caller, address: &Address) -> Result<(), Error> {
+        let (Some(own), Some(reader)) = (self.held(caller), address.task.and_then(|id| self.tasks.get(&id)))
+        else {
+            return Ok(());
+        };
+        let reports = self.tasks.above(own).any(|id| id == reader.id);
+        if reports { Ok(()) } else { self.refuse_wider(caller, reader) }
+    }
+
+    /// Refuses a confined caller that writes to another daemon, where nobody knows what it may.
+    ///
+    /// # Errors
+    /// `notAuthorised`.
+    pub(crate) fn refuse_held_abroad(&self, caller: &Caller) -> Result<(), Error> {
+        if self.held(caller).is_none() {
+            return Ok(());
+        }
+        let rule = "who may write only below some directories gives no work to another daemon's agents";
+        Err(self.refusal(caller, rule, "operator"))
+    }
+
+    /// The only directories below which a caller writes; none is anywhere.
     fn confinement(&self, caller: &Caller) -> &[Box<str>] {
+        self.held(caller).map(|row| &*row.spec.writable).unwrap_or_default()
+    }
+
+    /// The confined task that a caller is. Another's token does not take it out of the tree that its process is in.
+    fn held(&self, caller: &Caller) -> Option<&Row> {
         let tasks = [caller.born, self.task_of(caller)].into_iter().flatten();
-        let rows = tasks.filter_map(|id| self.tasks.get(&id));
-        rows.map(|row| &*row.spec.writable).find(|dirs| !dirs.is_empty()).unwrap_or_default()
+        tasks.filter_map(|id| self.tasks.get(&id)).find(|row| !row.spec.writable.is_empty())
     }
 }

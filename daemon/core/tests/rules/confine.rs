@@ -6,12 +6,13 @@ use ccagent_core::input::Report;
 use ccagent_core::task::Brief;
 use ccagent_core::{Caller, Limits};
 use ccagent_proto::agent::AgentSpawnParams;
-use ccagent_proto::method::{AgentSpawn, TaskResume, TaskStop};
+use ccagent_proto::message::MessageRouteParams;
+use ccagent_proto::method::{AgentSpawn, MessageRoute, MessageSend, TaskResume, TaskStop};
 use ccagent_proto::task::{TaskResumeParams, TaskStopParams};
 use ccagent_proto::{Kind, TaskId};
 
-use crate::desk::{Desk, agent, background, member, person, teammate};
-use crate::message::team;
+use crate::desk::{Desk, agent, background, member, named, person, teammate};
+use crate::message::{team, to};
 
 fn below(caller: Caller, dirs: &[&str]) -> Caller {
     let writable = dirs.iter().map(|dir| (*dir).to_owned()).collect();
@@ -93,4 +94,51 @@ fn a_token_does_not_lead_out() {
     let again = TaskResumeParams { task_id: wide.to_string(), ..TaskResumeParams::default() };
     desk.refused::<TaskResume>(&lead, again.clone(), Kind::NotAuthorised);
     desk.ok::<TaskResume>(&member(10, "red", "lead"), again);
+}
+
+/// rpc.md, who is calling: a message gives work as a prompt does: one from a confined task is refused where its reader may
+/// write elsewhere, by whatever name, but for those above it, to whom it reports.
+#[test]
+fn a_confined_task_writes_to_no_one_who_may_write_elsewhere() {
+    let mut desk = Desk::new();
+    let (above, _) = spawned(&mut desk, &below(person(), &[]), named("above"));
+    let (boss, _) = spawned(&mut desk, &below(agent(above), &[]), prompt());
+    let (held, _) = spawned(&mut desk, &below(agent(boss), &["/a"]), prompt());
+    let (child, _) = spawned(&mut desk, &below(agent(held), &[]), prompt());
+    let (inner, _) = spawned(&mut desk, &below(person(), &["/a/b"]), prompt());
+    let (other, _) = spawned(&mut desk, &below(person(), &["/c"]), named("other"));
+    let (free, _) = spawned(&mut desk, &below(person(), &[]), prompt());
+    for id in [above, boss, child, inner] {
+        desk.ok::<MessageSend>(&agent(held), to(&id.to_string()));
+    }
+    desk.ok::<MessageSend>(&agent(child), to("above"));
+    desk.ok::<MessageSend>(&agent(free), to("other"));
+    for (who, reader) in [(held, other.to_string()), (child, free.to_string()), (inner, held.to_string())] {
+        let error = desk.refused::<MessageSend>(&agent(who), to(&reader), Kind::NotAuthorised);
+        assert!(error.message.contains("write only below /a"), "{error:?}");
+        let route = MessageRouteParams { to: reader, team_name: None };
+        desk.refused::<MessageRoute>(&agent(who), route, Kind::NotAuthorised);
+    }
+    desk.refused::<MessageSend>(&agent(held), to("other"), Kind::NotAuthorised);
+    assert!(desk.core.sender_abroad(&agent(held)).is_err() && desk.core.sender_abroad(&agent(free)).is_ok());
+}
+
+/// rpc.md, who is calling: in a team too, by another's token too, and to all of it at once.
+#[test]
+fn a_confined_member_writes_to_no_member_who_may_write_elsewhere() {
+    let mut desk = Desk::new();
+    team(&mut desk, "red", &[]);
+    let lead = member(10, "red", "lead");
+    let (held, _) = spawned(&mut desk, &below(lead.clone(), &["/a"]), teammate("red", "ann"));
+    spawned(&mut desk, &below(lead.clone(), &["/a/b"]), teammate("red", "eve"));
+    desk.ok::<MessageSend>(&agent(held), to("*"));
+    spawned(&mut desk, &below(lead.clone(), &[]), teammate("red", "bob"));
+    for reader in ["bob", "*"] {
+        desk.refused::<MessageSend>(&agent(held), to(reader), Kind::NotAuthorised);
+        let shown = Caller { born: Some(held), ..lead.clone() };
+        desk.refused::<MessageSend>(&shown, to(reader), Kind::NotAuthorised);
+    }
+    desk.ok::<MessageSend>(&agent(held), to("eve"));
+    desk.ok::<MessageSend>(&agent(held), to("lead"));
+    desk.ok::<MessageSend>(&lead, to("*"));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Agent, Counts, Leave};
 use crate::hook::{Event, Said, Word, quoted};
 use crate::message::{Message, Role};
+use crate::quote;
 use crate::tool::{Ask, Outcome, Tool};
 
 /// How often in a row hooks may keep a run from ending.
@@ -21,7 +22,7 @@ impl Agent {
         let mut said = self.host.before(ask, id).await;
         let halt = said.halt.take();
         if let Word::Deny(why) = &said.word {
-            let why = self.context.mask.text(why.clone());
+            let why = self.context.mask.text(quote::plain(why));
             let text = format!("A hook denied this call, which was not made: {why}");
             return Err(Box::new(Outcome { halt, ..Outcome::error(text) }));
         }

@@ -11,13 +11,14 @@ use ccagent_shim::wire::{Stderr, TetherSpec};
 use futures_util::future::join_all;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
 use rmcp::service::{RoleClient, RunningService, serve_client};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
+use super::bound::{Bound, End};
 use super::config::{Server, Way};
 use super::expand::expand;
+use super::lines::Lines;
 use super::list::list;
 use crate::provider::http::{Http, Silence};
 use crate::tether::Tether;
@@ -60,6 +61,7 @@ pub struct Connected {
 #[derive(Debug)]
 struct Line {
     client: Client,
+    end: Arc<End>,
     tether: Option<Tether>,
 }
 
@@ -95,7 +97,9 @@ impl Connected {
 
     /// Ends all: the input of programs is closed, then they are asked to end, then they are ended.
     pub async fn end(self) {
-        join_all(self.lines.into_iter().map(|Line { client, tether }| async move {
+        join_all(self.lines.into_iter().map(|Line { client, end, tether }| async move {
+            // What it did not read by now it is not waited for.
+            end.cut();
             // A server that does not listen any more ends all the same.
             drop(tokio::time::timeout(GRACE, client.cancel()).await);
             if let Some(mut tether) = tether
@@ -115,7 +119,7 @@ async fn open(server: &Server, means: &Means) -> Result<Opened, String> {
         Way::Stdio { command, args, env } => program(command, args, env, means).await?,
         Way::Http { url, headers } => address(url, headers, means).await?,
     };
-    let (tools, note) = list(server, line.client.peer()).await?;
+    let (tools, note) = list(server, line.client.peer(), &line.end).await?;
     Ok((line, tools, note))
 }
 
@@ -151,9 +155,8 @@ async fn program(
     let writer = Sender::from_owned_fd(our_output.into()).map_err(failed)?;
     let started = Tether::start(&means.shim, &spec, its_input.into(), its_output.into()).await;
     let tether = started.map_err(|error| format!("its program can't be started: {error}"))?;
-    let transport = AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_MOST);
-    let client = serve_client(us(), transport).await.map_err(|error| unspoken(&error))?;
-    Ok(Line { client, tether: Some(tether) })
+    let (client, end) = spoken(Lines::new(reader, writer, MESSAGE_MOST)).await?;
+    Ok(Line { client, end, tether: Some(tether) })
 }
 
 async fn address(url: &str, headers: &BTreeMap<String, String>, means: &Means) -> Result<Line, String> {
@@ -171,12 +174,18 @@ async fn address(url: &str, headers: &BTreeMap<String, String>, means: &Means) -
     config.max_json_response_size = MESSAGE_MOST;
     let http = Http::new(&means.env, Silence::default()).map_err(|error| error.to_string())?;
     let transport = StreamableHttpClientTransport::with_client(http.client(), config);
-    let client = serve_client(us(), transport).await.map_err(|error| unspoken(&error))?;
-    Ok(Line { client, tether: None })
+    let (client, end) = spoken(transport).await?;
+    Ok(Line { client, end, tether: None })
 }
 
-fn unspoken(error: &rmcp::service::ClientInitializeError) -> String {
-    let mut text = format!("it does not speak MCP as it should: {error}");
-    cut(&mut text, 500);
-    text
+/// Says and hears what a connection begins with.
+async fn spoken(way: impl Transport<RoleClient> + 'static) -> Result<(Client, Arc<End>), String> {
+    let end = Arc::new(End::default());
+    let client = serve_client(us(), Bound::new(way, end.clone())).await;
+    let client = client.map_err(|error| {
+        let mut text = format!("it does not speak MCP as it should: {error}");
+        cut(&mut text, 500);
+        end.why().map_or(text, str::to_owned)
+    })?;
+    Ok((client, end))
 }

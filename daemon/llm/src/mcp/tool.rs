@@ -9,6 +9,8 @@ use rmcp::model::CallToolRequestParams;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 
+use super::bound::End;
+use super::lines::UNREAD;
 use super::text;
 use crate::quote;
 use crate::tool::{Access, Context, Outcome, Spec, Tool};
@@ -25,6 +27,7 @@ pub(super) struct Remote {
     pub(super) server: Arc<str>,
     pub(super) timeout: Duration,
     pub(super) peer: Peer<RoleClient>,
+    pub(super) end: Arc<End>,
 }
 
 impl Tool for Remote {
@@ -56,7 +59,7 @@ impl Tool for Remote {
                         is_error: result.is_error == Some(true),
                         ..Outcome::ok(quote::plain(&text::of(&result)))
                     },
-                    Ok(Err(error)) => Outcome::error(self.said(&error)),
+                    Ok(Err(error)) => Outcome::error(quote::plain(&self.said(&error))),
                     Err(_) => Outcome::error(format!(
                         "The MCP server {} did not answer within {} ms, and was told to drop the call. It may have \
                          taken effect, or not: look before you repeat it.",
@@ -73,15 +76,24 @@ impl Tool for Remote {
 impl Remote {
     fn said(&self, error: &ServiceError) -> String {
         let server = &self.server;
-        match error {
-            ServiceError::McpError(error) => {
+        match (error, self.end.why()) {
+            (ServiceError::McpError(error), _) if error.code == UNREAD => format!(
+                "The MCP server {server} gave no result: {}. The call may have taken effect, or not: look before you \
+                 repeat it.",
+                error.message
+            ),
+            (ServiceError::McpError(error), _) => {
                 format!("The MCP server {server} refused the call: {} ({})", error.message, error.code.0)
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => format!(
+            (ServiceError::TransportClosed | ServiceError::TransportSend(_), Some(why)) => format!(
+                "The MCP server {server} was cut off: {why}. Its tools can't be used any more in this run. Whether this \
+                 call took effect is not known."
+            ),
+            (ServiceError::TransportClosed | ServiceError::TransportSend(_), None) => format!(
                 "The MCP server {server} has ended or can't be reached: its tools can't be used any more in this run. \
                  Whether this call took effect is not known."
             ),
-            other => format!("The MCP server {server} gave no result: {other}"),
+            (other, _) => format!("The MCP server {server} gave no result: {other}"),
         }
     }
 }

@@ -32,6 +32,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::{Access, Context, Outcome, Spec, Tool, field};
 use crate::host::Background;
+use crate::quote;
 use crate::tether::{LeaderEnded, Tether, TetherError};
 use kept::Kept;
 pub use left::Left;
@@ -135,7 +136,8 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
     }
     let script = Script::new(command, &context.temp).await.map_err(failed)?;
     let (mut tether, mut output) = start(context, &script, &cwd).await?;
-    let mut kept = Kept::new(context.most - NOTE.min(context.most / 2));
+    let most = context.most - NOTE.min(context.most / 2);
+    let mut kept = Kept::new(most);
     let ended = tokio::select! {
         biased;
         () = context.stop.cancelled() => Err("The command was stopped with the agent."),
@@ -160,7 +162,7 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
             end.code != Some(0)
         }
     };
-    Ok(Outcome { text: text(kept, &notes), is_error, ..Outcome::default() })
+    Ok(Outcome { text: text(kept, &notes, most), is_error, ..Outcome::default() })
 }
 
 /// Starts the shell that there is.
@@ -243,8 +245,14 @@ async fn go_on(context: &Context, script: Script, before: PathBuf) -> Option<Str
     note
 }
 
-fn text(kept: Kept, notes: &[String]) -> String {
-    let mut text = kept.into_text();
+fn text(kept: Kept, notes: &[String], most: usize) -> String {
+    let said = kept.into_text();
+    let mut text = quote::plain(&said);
+    if text.len() > said.len() {
+        let mut kept = Kept::new(most);
+        kept.add(text.as_bytes());
+        text = kept.into_text();
+    }
     if text.is_empty() && notes.is_empty() {
         text.push_str("[no output]");
     }

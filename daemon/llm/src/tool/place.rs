@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use ccagent_shim::place;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -52,7 +53,11 @@ impl Place {
         let mut above = names(below).ok_or_else(|| failed(&"its path leads upwards"))?;
         // The directory itself is none to write; what stands there says so better.
         let name = above.pop().unwrap_or_default();
-        let root = open(root, DIRECTORY - OFlags::NOFOLLOW, Mode::empty()).map_err(|error| failed(&error))?;
+        let root = if writable.is_empty() {
+            open(root, DIRECTORY, Mode::empty()).map_err(|error| failed(&error))?
+        } else {
+            place::open(root).map_err(|error| failed(&error))?
+        };
         Ok(Self { root, above, name })
     }
 
@@ -75,8 +80,8 @@ impl Place {
 pub(super) fn directory(writable: &[PathBuf], path: &Path) -> Option<io::Result<OwnedFd>> {
     let (root, below) = writable.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)))?;
     let below = names(below)?;
-    let root = open(root, DIRECTORY - OFlags::NOFOLLOW, Mode::empty());
-    let found = root.map_err(io::Error::from).and_then(|root| descend(root, &below));
+    let root = place::open(root).map_err(io::Error::from);
+    let found = root.and_then(|root| descend(root, &below));
     Some(found.and_then(|dir| Ok(openat(&dir, ".", READABLE, Mode::empty())?)))
 }
 
@@ -143,6 +148,33 @@ mod tests {
             (fs::read_dir(out).unwrap().count(), fs::read_dir(out.join("b")).unwrap().count()),
             (1, 0)
         );
+    }
+
+    /// rpc.md, who is calling: where a link stands in the place of the directory itself, or above it, nothing is written
+    /// and nothing opened behind it, by no tool that writes; and the refusal says what is in the way.
+    #[tokio::test]
+    async fn a_directory_that_became_a_link_is_no_place() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, out) = (inside.path().canonicalize().unwrap(), outside.path().canonicalize().unwrap());
+        let own = root.join("above/own");
+        fs::create_dir_all(own.join("memory")).unwrap();
+        fs::create_dir_all(out.join("own")).unwrap();
+        let mut context = lab::context(&own);
+        context.writable = vec![own.clone()];
+        for (was, is) in [(own.clone(), out.join("own")), (root.join("above"), out.clone())] {
+            fs::rename(&was, root.join("was")).unwrap();
+            symlink(is, &was).unwrap();
+            let refused = Place::find(&context.writable, &own.join("new")).unwrap_err();
+            assert!(refused.text.contains("leads through a link now"), "{refused:?}");
+            let refused = directory(&context.writable, &own.join("memory")).unwrap().unwrap_err();
+            assert!(refused.to_string().contains("leads through a link now"), "{refused:?}");
+            let path = own.join("new").display().to_string();
+            assert!(call(&Write, &context, json!({"file_path": path, "content": "x"})).await.is_error);
+            fs::remove_file(&was).unwrap();
+            fs::rename(root.join("was"), &was).unwrap();
+        }
+        assert_eq!(fs::read_dir(out.join("own")).unwrap().count(), 0);
+        assert!(Place::find(&context.writable, &own.join("new")).is_ok(), "it is back");
     }
 
     /// A file that becomes a link meanwhile is replaced, and not what the link names.

@@ -85,6 +85,43 @@ fn a_confined_program_works_in_its_directories() {
     assert_eq!(fs::read_to_string(two.path().join("e")).unwrap(), "x\n");
 }
 
+/// rpc.md, who is calling: no device is made in a place, which would lead to what is elsewhere on its disk: by root, and by
+/// others, who may make the one that marks what is gone.
+#[test]
+fn a_confined_program_makes_no_device() {
+    if !can_confine() {
+        return;
+    }
+    let inside = tempfile::tempdir().unwrap();
+    for device in ["b 7 0", "c 1 3", "c 0 0"] {
+        let ended = sh(inside.path(), &format!("mknod device {device}"));
+        assert!(!ended.status.success() && !inside.path().join("device").exists(), "{device}: {ended:?}");
+    }
+    let ended = sh(inside.path(), "mkfifo pipe && ln -s pipe link && mkdir dir");
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+/// rpc.md, who is calling: a directory that became a link, or lies behind one by now, is no place, and nothing is started.
+#[test]
+fn a_place_behind_a_link_starts_nothing() {
+    if !can_confine() {
+        return;
+    }
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (root, out) = (inside.path().canonicalize().unwrap(), outside.path().canonicalize().unwrap());
+    fs::create_dir(out.join("own")).unwrap();
+    symlink(&out, root.join("above")).unwrap();
+    symlink(out.join("own"), root.join("own")).unwrap();
+    for place in [root.join("own"), root.join("above/own")] {
+        let mut command = shim();
+        command.arg(&root).arg(&place).args(["--", "sh", "-c", "echo x > new"]).current_dir(&place);
+        let ended = command.output().unwrap();
+        assert_eq!(ended.status.code(), Some(126), "{ended:?}");
+        assert!(text(&ended.stderr).contains("leads through a link now"), "{ended:?}");
+    }
+    assert_eq!(fs::read_dir(out.join("own")).unwrap().count(), 0);
+}
+
 /// rpc.md, who is calling: what can't be confined or started is not started, and says why.
 #[test]
 fn what_can_not_be_started_says_why() {
