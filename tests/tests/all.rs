@@ -20,6 +20,7 @@ mod all {
     mod hook;
     mod hostile;
     mod idempotency;
+    mod lead;
     mod llm;
     mod log;
     mod mailbox;

@@ -128,6 +128,9 @@ pub struct Row {
     pub created_at: Millis,
     /// When it expires.
     pub deadline_at: Millis,
+    /// When it was closed; rows of older daemons don't say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Millis>,
 }
 
 impl Stored for Row {
@@ -267,6 +270,7 @@ impl Core {
             state: State::Pending,
             created_at: cx.now,
             deadline_at: cx.now.saturating_add(self.limits.ask_ms),
+            closed_at: None,
         };
         ask.id = AskId(self.next(cx, "ask"));
         let view = ask.view();
@@ -275,11 +279,13 @@ impl Core {
         Ok(Response::AskGet(view))
     }
 
-    /// Closes an ask, in whichever way; the oldest of too many that are closed is forgotten.
+    /// Closes an ask, in whichever way; of too many that are closed one is forgotten: first what
+    /// nobody answered, and then what was closed first.
     pub(crate) fn close_ask(&mut self, cx: &mut Cx<'_>, id: AskId, state: State) {
-        self.asks.update(cx, id, |row| row.state = state);
+        let now = cx.now;
+        self.asks.update(cx, id, |row| (row.state, row.closed_at) = (state, Some(now)));
         self.say_ask(cx, id);
-        while let Some(oldest) = self.asks.beyond(CLOSED_MOST) {
+        while let Some(oldest) = self.asks.beyond(CLOSED_MOST, id) {
             self.asks.remove(cx, oldest);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ccagent_proto::{AskId, Millis, TaskId};
 
-use super::Row;
+use super::{Row, State};
 use crate::cx::Cx;
 use crate::table::Table;
 
@@ -16,6 +16,15 @@ pub struct Asks {
     of_task: BTreeSet<(TaskId, AskId)>,
     /// The same by their deadline.
     deadlines: BTreeSet<(Millis, AskId)>,
+    /// Closed ones by what is forgotten first.
+    closed: BTreeSet<Closed>,
+}
+
+/// What nobody answered comes before what somebody did, and then who was closed first.
+type Closed = (bool, Millis, AskId);
+
+fn closed(row: &Row) -> Closed {
+    (matches!(row.state, State::Answered { .. }), row.closed_at.unwrap_or(0), row.id)
 }
 
 impl Asks {
@@ -49,11 +58,10 @@ impl Asks {
         self.deadlines.iter().take_while(|(at, _)| *at <= now).take(most).map(|(_, id)| *id).collect()
     }
 
-    /// The oldest closed one, where more than so many are.
-    pub fn beyond(&self, most: usize) -> Option<AskId> {
-        let closed = self.table.len() - self.pending();
-        let mut rows = self.table.iter().filter(|row| !row.is_pending());
-        (closed > most).then(|| rows.next().map(|row| row.id)).flatten()
+    /// The one to forget, where more than so many are closed: never one that is being closed.
+    pub fn beyond(&self, most: usize, closing: AskId) -> Option<AskId> {
+        let mut ids = self.closed.iter().map(|(_, _, id)| *id).filter(|id| *id != closing);
+        (self.closed.len() > most).then(|| ids.next()).flatten()
     }
 
     pub(crate) fn insert(&mut self, cx: &mut Cx<'_>, row: Row) {
@@ -63,6 +71,7 @@ impl Asks {
 
     pub(crate) fn update(&mut self, cx: &mut Cx<'_>, id: AskId, change: impl FnOnce(&mut Row)) {
         if let Some(before) = self.table.get(&id) {
+            self.closed.remove(&closed(before));
             self.of_task.remove(&(before.task, id));
             self.deadlines.remove(&(before.deadline_at, id));
         }
@@ -74,7 +83,9 @@ impl Asks {
 
     /// Forgets a closed one.
     pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, id: AskId) {
-        self.table.remove(cx, &id);
+        if let Some(row) = self.table.remove(cx, &id) {
+            self.closed.remove(&closed(&row));
+        }
     }
 
     /// Puts a stored row back, at restore.
@@ -87,6 +98,8 @@ impl Asks {
         if row.is_pending() {
             self.of_task.insert((row.task, row.id));
             self.deadlines.insert((row.deadline_at, row.id));
+        } else {
+            self.closed.insert(closed(row));
         }
     }
 }

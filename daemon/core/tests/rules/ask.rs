@@ -282,3 +282,26 @@ fn asks_are_bounded() {
     desk.refused::<AskGet>(&person(), AskGetParams { ask_id: AskId(1) }, Kind::NotFound);
     assert_eq!(state(&mut desk, AskId(2)), AskState::Answered);
 }
+
+/// I1, I4, L1: an ask that waited while many later ones were closed keeps its answer: what was closed first is forgotten.
+#[test]
+fn a_late_answer_is_not_forgotten_at_once() {
+    let mut desk = Desk::new();
+    let task = running(&mut desk);
+    let late = ask(&mut desk, task).id;
+    let others: Vec<AskId> = (0..CLOSED_MOST)
+        .map(|_| {
+            let id = ask(&mut desk, task).id;
+            desk.ok::<AskRespond>(&person(), answer(id, AskBehavior::Deny));
+            id
+        })
+        .collect();
+    desk.after(1);
+    desk.ok::<AskRespond>(&person(), answer(late, AskBehavior::Allow));
+    assert_eq!(state(&mut desk, late), AskState::Answered);
+    desk.refused::<AskGet>(&person(), AskGetParams { ask_id: others[0] }, Kind::NotFound);
+    desk.restart();
+    let id = ask(&mut desk, task).id;
+    desk.ok::<AskRespond>(&person(), answer(id, AskBehavior::Deny));
+    desk.refused::<AskGet>(&person(), AskGetParams { ask_id: others[1] }, Kind::NotFound);
+}
