@@ -7,6 +7,7 @@
 //! The first that speaks decides; how exact a rule is does not matter. Nothing ever becomes allowed because a time ran
 //! out or nobody could be asked (PM-09, C17). Deliberately not here: who is asked, and how.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::tool::Access;
 
 pub mod bash;
 mod mode;
+mod named;
 mod path;
 mod rule;
 mod settings;
@@ -29,6 +31,7 @@ pub use settings::{Files, Settings, Source};
 pub use write::{Change, SettingsError, change};
 
 use bash::Commands;
+use named::Sighting;
 use rule::Seen;
 
 /// A tool call that is to be decided.
@@ -92,6 +95,12 @@ impl Decision {
             source: Some(placed.source),
         }
     }
+
+    /// A rule that speaks of a file in a line; which one, nobody would see from the rule alone.
+    fn by_file(placed: &Placed, path: &Path) -> Self {
+        let decision = Self::by(placed);
+        Self { reason: format!("{}, and the line names {}", decision.reason, path.display()), ..decision }
+    }
 }
 
 /// Decides on a call.
@@ -100,14 +109,16 @@ pub fn decide(mode: Mode, rules: &Rules, call: &Call<'_>) -> Decision {
     let first = |behavior| {
         rules.rules.iter().find(|placed| placed.rule.behavior() == behavior && placed.rule.means(&seen))
     };
-    if let Some(placed) = first(Behavior::Deny).or_else(|| denied_file(rules, call, &seen)) {
-        return Decision::by(placed);
+    let by_line = |behavior| by_line(rules, call, &seen, behavior);
+    if let Some(decision) = first(Behavior::Deny).map(Decision::by).or_else(|| by_line(Behavior::Deny)) {
+        return decision;
     }
     if mode == Mode::Plan && call.access == Access::Writes {
         return Decision::new(Behavior::Deny, "in plan mode no file is changed: hand in the plan first");
     }
-    if let Some(placed) = first(Behavior::Ask) {
-        return unasked(mode, Decision::by(placed));
+    let asked = first(Behavior::Ask).map(Decision::by).or_else(|| by_line(Behavior::Ask));
+    if let Some(decision) = asked.or_else(|| unclear(rules, &seen)) {
+        return unasked(mode, decision);
     }
     if mode == Mode::BypassPermissions {
         return Decision::new(Behavior::Allow, "the mode bypassPermissions lets it through");
@@ -177,6 +188,7 @@ fn see<'a>(call: &Call<'a>) -> Seen<'a> {
         input: call.input,
         place: Place::of_call(call.tool, call.input, call.cwd),
         commands,
+        guessed: OnceCell::new(),
     }
 }
 
@@ -198,22 +210,24 @@ fn allowed(rules: &Rules, seen: &Seen<'_>) -> Option<Decision> {
     each.collect::<Option<Vec<_>>>()?.into_iter().next()
 }
 
-/// The rule that denies a file which a shell's command would read or write. This finds the usual commands; a program can
+/// What rules for files say of those that a shell's line would read or change. This finds the usual ways; a program can
 /// always open more than its words say.
-fn denied_file<'a>(rules: &'a Rules, call: &Call<'_>, seen: &Seen<'_>) -> Option<&'a Placed> {
-    let (line, commands) = seen.commands.as_ref()?;
-    let deny: Vec<&Placed> =
-        rules.rules.iter().filter(|placed| placed.rule.behavior() == Behavior::Deny).collect();
-    if deny.is_empty() {
-        return None;
-    }
-    for (tool, path) in bash::files(&commands.guesses(line)) {
-        let place = Place::of(call.cwd, Path::new(&path));
-        if let Some(placed) = deny.iter().find(|placed| placed.rule.denies(tool, &place)) {
-            return Some(*placed);
+fn by_line(rules: &Rules, call: &Call<'_>, seen: &Seen<'_>, behavior: Behavior) -> Option<Decision> {
+    match named::find(&rules.rules, behavior, call.cwd, seen.guessed()?) {
+        Sighting::Nothing => None,
+        Sighting::Rule(placed, path) => Some(Decision::by_file(placed, &path)),
+        Sighting::TooMany => {
+            let why = "there are rules that keep files, and the line names more files than are looked at";
+            Some(Decision::new(Behavior::Ask, why))
         }
     }
-    None
+}
+
+/// Where rules keep a shell from something, a line that may do it without showing it is asked for.
+fn unclear(rules: &Rules, seen: &Seen<'_>) -> Option<Decision> {
+    let keeps = rules.rules.iter().any(|placed| placed.rule.restricts_lines(seen.tool));
+    let why = seen.guessed().filter(|_| keeps)?.unclear?;
+    Some(Decision::new(Behavior::Ask, format!("there are rules that keep commands or files, and {why}")))
 }
 
 fn by_access(mode: Mode, rules: &Rules, call: &Call<'_>, seen: &Seen<'_>) -> Decision {
@@ -259,3 +273,5 @@ fn unasked(mode: Mode, decision: Decision) -> Decision {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_line;

@@ -2,9 +2,38 @@
 //!
 //! This is no shell. What it does not understand it calls opaque, and no rule for single commands allows that: quoting
 //! that does not end, substitutions, subshells, redirections into files, comments, here-documents, control characters.
-//! To deny, a guess is enough; so every form in which a command may hide is looked at.
+//!
+//! To deny or ask, a guess is enough; so every form in which a command or a file may hide is looked at, in two ways. By
+//! the shell's own rules (`bash::lex`, `bash::word`, `bash::guess`): quotes, expansions, wrappers, redirections, scripts
+//! within a line. And without any rules (`bash::form`): the pieces between all letters that may end a command, because
+//! another shell, or a mistake here, may read the line differently. Where the rules see that something runs and can't
+//! tell what, the line is unclear, and is asked for where a rule keeps commands or files.
+//!
+//! The ready-made parsers do not fit. They take a line whole or not at all, while a guess is needed also of what no
+//! shell would take; and they go down as deep as a line is nested, so a line of brackets overflows the stack and ends
+//! the daemon (`brush-parser`), or are under the GPL (`yash-syntax`), long without a release (`conch-parser`), split
+//! words and know no commands (`shell-words`), or are a generated parser in C that leaves quotes and expansions to us
+//! (`tree-sitter-bash`).
+//!
+//! What can't be seen by looking at a line: what a file of a script does, a program of an interpreter (`python -c`,
+//! `awk`, a makefile), what a list from elsewhere makes of `xargs cat`, arguments that a program made, a copy of a program
+//! under another name, a program that opens files of its own accord, what is behind the bound in a large tree, a function
+//! or an alias of another file, the home of another user. There only confinement holds: what may not be read
+//! or written has to be out of reach for the process, not for its command line.
 
-use std::collections::BTreeSet;
+use form::Forms;
+
+mod brace;
+mod file;
+mod form;
+mod guess;
+mod known;
+mod lex;
+mod word;
+
+pub(super) use file::{Hidden, Named, Tree};
+pub use guess::Guessed;
+pub(super) use word::{HERE, HOME};
 
 /// A line, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,28 +43,6 @@ pub struct Commands {
     /// Why they may not be all.
     pub opaque: Option<&'static str>,
 }
-
-/// Words that only lead to the command that is meant.
-const WRAPPERS: &[&str] = &[
-    "!", "--", "-c", ".", "bash", "builtin", "command", "coproc", "do", "doas", "elif", "else", "env",
-    "eval", "exec", "if", "nice", "nohup", "setsid", "sh", "source", "stdbuf", "sudo", "then", "time",
-    "timeout", "trap", "until", "while", "xargs", "zsh", "{", "}",
-];
-
-/// Bytes of what only leads to a command, in all forms of it; the command itself is always a form.
-const MOST_LEADING: usize = 64 * 1024;
-
-/// Commands that print the files that they name.
-const READERS: &[&str] = &[
-    "awk", "base64", "bat", "cat", "cut", "diff", "egrep", "fgrep", "grep", "head", "hexdump", "less",
-    "more", "nl", "od", "rg", "sort", "strings", "tac", "tail", "uniq", "wc", "xxd",
-];
-/// Commands that change the files that they name.
-const WRITERS: &[&str] = &["chmod", "chown", "rm", "shred", "tee", "touch", "truncate", "unlink"];
-/// Commands that do both.
-const BOTH: &[&str] = &["cp", "dd", "ed", "install", "ln", "mv", "perl", "rsync", "sed", "vi", "vim"];
-/// Files of a line that are looked at, at most.
-const MOST_FILES: usize = 512;
 
 impl Commands {
     /// Takes a line apart.
@@ -55,9 +62,15 @@ impl Commands {
 
     /// Every form of a command that may be in it; for rules that deny or ask.
     pub fn guesses(&self, line: &str) -> Vec<String> {
-        let mut guesses = vec![line.trim().to_owned()];
+        self.guess(line).commands
+    }
+
+    /// Everything that the line may do; for rules that deny or ask.
+    pub fn guess(&self, line: &str) -> Guessed {
+        let mut guessed = guess::guess(line);
+        let mut forms = Forms::of(line);
         for part in &self.parts {
-            forms(part, &mut guesses);
+            forms.add(part);
         }
         if self.opaque.is_some() {
             let ends = |letter| ";|&\n()`<>{}".contains(letter);
@@ -65,98 +78,11 @@ impl Commands {
             let parts = line
                 .split(ends)
                 .flat_map(|part| [part, part.rsplit([':', '-', '=', '+']).next().unwrap_or("")]);
-            parts.for_each(|part| forms(part, &mut guesses));
+            parts.for_each(|part| forms.add(part));
         }
-        guesses
-    }
-}
-
-/// The files that commands name, and the tool whose rules speak of what becomes of them.
-pub(super) fn files(guesses: &[String]) -> BTreeSet<(&'static str, String)> {
-    let mut files = BTreeSet::new();
-    for guess in guesses {
-        let mut words = guess.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let tools: &[&'static str] = match name {
-            _ if READERS.contains(&name) => &["Read"],
-            _ if WRITERS.contains(&name) => &["Edit"],
-            _ if BOTH.contains(&name) => &["Read", "Edit"],
-            _ => continue,
-        };
-        let paths =
-            words.map(|word| word.trim_start_matches(['<', '>'])).filter(|word| !word.starts_with('-'));
-        for path in paths.filter(|path| !path.is_empty()) {
-            if files.len() >= MOST_FILES {
-                return files;
-            }
-            files.extend(tools.iter().map(|tool| (*tool, path.to_owned())));
-        }
-    }
-    files
-}
-
-/// The forms of one command: as it is, without quotes, with variables that hold nothing, without what only leads to
-/// it, without its directory.
-fn forms(part: &str, forms: &mut Vec<String>) {
-    let part = part.trim();
-    if part.is_empty() {
-        return;
-    }
-    forms.push(part.to_owned());
-    let plain = part.replace("\\\n", "").replace("$'", "'").replace(['\'', '"', '\\'], "");
-    unwrap(&plain, forms);
-    if plain.contains(['<', '>']) {
-        unwrap(&plain.replace('<', " <").replace('>', " >"), forms);
-    }
-    if plain.contains('$') {
-        let mut pieces = plain.split('$');
-        let first = pieces.next().unwrap_or_default().to_owned();
-        let rest = pieces.map(behind_name);
-        unwrap(&rest.fold(first, |all, piece| all + piece), forms);
-    }
-}
-
-/// What stands behind the name of a variable.
-fn behind_name(piece: &str) -> &str {
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    match piece.chars().next() {
-        Some('{') => piece.split_once('}').map_or(piece, |(_, behind)| behind),
-        Some(first) if first.is_ascii_digit() || "@*#?!$-".contains(first) => &piece[1..],
-        Some(_) | None => piece.trim_start_matches(is_name),
-    }
-}
-
-/// Takes away, word by word, what only leads to a command.
-fn unwrap(plain: &str, forms: &mut Vec<String>) {
-    let words: Vec<&str> = plain.split_whitespace().collect();
-    let is_assignment = |word: &str| {
-        word.split_once('=').is_some_and(|(name, _)| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
-    };
-    let redirects = |word: &str| {
-        let rest = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '&');
-        rest.starts_with(['<', '>']).then(|| rest.trim_start_matches(['<', '>', '|', '&']).is_empty())
-    };
-    let (mut wrapped, mut target, mut room) = (false, false, MOST_LEADING);
-    for at in 0..words.len() {
-        let word = words[at];
-        let name = word.rsplit('/').next().unwrap_or(word);
-        let redirect = redirects(word);
-        let leads = target
-            || WRAPPERS.contains(&name)
-            || is_assignment(word)
-            || wrapped && (word.starts_with('-') || word.starts_with(|first: char| first.is_ascii_digit()));
-        let is_last = !leads && redirect.is_none();
-        if is_last || room > 0 {
-            let form = words[at..].join(" ");
-            room = room.saturating_sub(form.len());
-            forms.push([name, &form[word.len()..]].concat());
-            forms.push(form);
-        }
-        if is_last {
-            break;
-        }
-        wrapped |= leads && !target;
-        target = redirect == Some(true);
+        forms.name_files(&mut guessed);
+        guessed.commands.append(&mut forms.made);
+        guessed
     }
 }
 
@@ -301,145 +227,4 @@ impl Scan<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn parts(line: &str) -> Vec<String> {
-        let commands = Commands::of(line);
-        assert_eq!(commands.opaque, None, "{line:?}");
-        commands.parts
-    }
-
-    /// PM-03: a line falls into its commands, and quotes hold together what is in them.
-    #[test]
-    fn a_line_falls_into_its_commands() {
-        for (line, want) in [
-            ("git status", &["git status"][..]),
-            ("a && b || c; d | e |& f & g", &["a", "b", "c", "d", "e", "f", "g"]),
-            ("a\nb\n\nc", &["a", "b", "c"]),
-            ("git commit -m 'a; b' && x", &["git commit -m 'a; b'", "x"]),
-            (r#"echo "a && b" "\"; c""#, &[r#"echo "a && b" "\"; c""#]),
-            (r"a\;b", &[r"a\;b"]),
-            ("git \\\nstatus", &["git status"]),
-            ("make 2>&1 >/dev/null | head", &["make 2>&1 >/dev/null", "head"]),
-            ("make &> /dev/null; x", &["make &> /dev/null", "x"]),
-            ("echo $HOME ${HOME} \"$A\"", &["echo $HOME ${HOME} \"$A\""]),
-            ("sort < in | uniq", &["sort < in", "uniq"]),
-        ] {
-            assert_eq!(parts(line), want, "{line:?}");
-        }
-    }
-
-    /// PM-03: what may run or write more than is seen is opaque.
-    #[test]
-    fn what_may_do_more_is_opaque() {
-        for line in [
-            "echo $(rm x)",
-            "echo `rm x`",
-            "echo \"$(rm x)\"",
-            "echo \"`rm x`\"",
-            "diff <(a) <(b)",
-            "tee >(rm x)",
-            "(rm x)",
-            "f() { rm x; }",
-            "echo 'a",
-            "echo \"a",
-            "echo a\\",
-            "echo $'a\\'; rm x'",
-            "echo ${a:-`x`}",
-            "echo ${a@P}",
-            "echo $[1]",
-            "echo a > file",
-            "echo a >> ~/.bashrc",
-            "echo a >| file",
-            "cat << EOF\nx\nEOF",
-            "git status # '\nrm -rf /\n#'",
-            "echo a\rb",
-            "echo a\0b",
-            "echo x >&file",
-            "a > /dev/nullx",
-            "a >/dev/null/../x",
-            "a >      /dev/nullx",
-            "cat <#'\nrm x\n#'",
-            "cat <<< $x",
-            "printf -v 'a[$(rm x)]' x",
-            "cat <> file",
-        ] {
-            assert!(Commands::of(line).opaque.is_some(), "{line:?}");
-        }
-    }
-
-    /// PM-03: a command that hides is found.
-    #[test]
-    fn a_hidden_command_is_guessed() {
-        for line in [
-            "git status; rm -rf /",
-            "echo $(rm -rf /)",
-            "echo \"$(rm -rf /)\"",
-            "r\\m -rf /",
-            "'rm' -rf /",
-            "\"r\"m -rf /",
-            "/bin/rm -rf /",
-            "A=1 B=2 rm -rf /",
-            "sudo -n rm -rf /",
-            "timeout 5 rm -rf /",
-            "if true; then rm -rf /; fi",
-            "{ rm -rf /; }",
-            "bash -c 'rm -rf /'",
-            "env -i A=1 rm -rf /",
-            "! rm -rf /",
-            "(cd /; rm -rf /)",
-            "cat <(rm -rf /)",
-            "git status # '\nrm -rf /\n#'",
-            "nohup rm -rf / &",
-            ">/dev/null rm -rf /",
-            "2> x rm -rf /",
-            "rm$NOTHING -rf /",
-            "$NOTHING rm -rf /",
-            "source rm -rf /",
-            "rm \t -rf   /",
-        ] {
-            let guesses = Commands::of(line).guesses(line);
-            assert!(guesses.iter().any(|guess| guess == "rm -rf /"), "{line:?}: {guesses:?}");
-        }
-    }
-
-    /// PM-03: however much leads to a command, it is found, and not all of that is kept.
-    #[test]
-    fn much_that_leads_to_a_command_does_not_hide_it() {
-        let line = "sudo ".repeat(50_000) + "rm -rf /";
-        let guesses = Commands::of(&line).guesses(&line);
-        assert!(guesses.iter().any(|guess| guess == "rm -rf /"));
-        assert!(guesses.iter().map(String::len).sum::<usize>() < 5 * line.len());
-    }
-
-    proptest! {
-        /// PM-03: whatever stands between two commands and ends the first one, the second is a part of its own, or the
-        /// line is opaque.
-        #[test]
-        fn a_second_command_never_hides_in_the_first(
-            before in "[ -~\n]{0,12}",
-            middle in proptest::sample::select(vec![";", "&&", "||", "|", "&", "\n", "|&", ";;", "\n#'\n"]),
-            after in "[ -~\n]{0,12}",
-        ) {
-            let line = format!("git status{middle}rm -rf / {before}{middle}{after}");
-            let commands = Commands::of(&line);
-            let seen = commands.parts.iter().any(|part| part.starts_with("rm -rf /"));
-            prop_assert!(seen || commands.opaque.is_some(), "{:?} {:?}", line, commands);
-        }
-
-        /// PM-03: nothing of a line gets lost, and nothing makes it panic.
-        #[test]
-        fn what_is_not_opaque_is_kept_whole(line in "[ -~\n]{0,40}") {
-            let commands = Commands::of(&line);
-            let _ = commands.guesses(&line);
-            if commands.opaque.is_none() {
-                let is_kept = |letter: &char| !letter.is_whitespace() && !";|&\\".contains(*letter);
-                let kept: String = commands.parts.concat().chars().filter(is_kept).collect();
-                let all: String = line.chars().filter(is_kept).collect();
-                prop_assert_eq!(kept, all);
-            }
-        }
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@
 //! | `mcp__srv`, `mcp__srv__tool` | tools of an MCP server |
 //! | `Tool(key:value)` | a value of the input; to deny and to ask only |
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,8 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::bash::Commands;
+use super::bash::{Commands, Guessed};
+use super::named;
 use super::path::Place;
 use crate::{alias, pool};
 
@@ -63,7 +65,7 @@ pub struct BadRule {
 enum What {
     All,
     Command(String),
-    Files { root: PathBuf, pattern: Box<Gitignore> },
+    Files { root: PathBuf, pattern: Box<Gitignore>, names: Vec<String>, home: PathBuf },
     Domain(String),
     AgentType(String),
     Input { key: String, value: String },
@@ -97,6 +99,16 @@ pub(super) struct Seen<'a> {
     pub(super) place: Option<Place>,
     /// The line that a shell runs, taken apart.
     pub(super) commands: Option<(&'a str, Commands)>,
+    /// What that may do, once a rule wants to know.
+    pub(super) guessed: OnceCell<Guessed>,
+}
+
+impl Seen<'_> {
+    /// Everything that the line may do, as far as that can be guessed.
+    pub(super) fn guessed(&self) -> Option<&Guessed> {
+        let (line, commands) = self.commands.as_ref()?;
+        Some(self.guessed.get_or_init(|| commands.guess(line)))
+    }
 }
 
 impl Rule {
@@ -137,7 +149,7 @@ impl Rule {
             && match &self.what {
                 What::All => true,
                 What::Command(pattern) => self.means_command(pattern, seen),
-                What::Files { root, pattern } => self.means_files(root, pattern, seen.place.as_ref()),
+                What::Files { root, pattern, .. } => self.means_files(root, pattern, seen.place.as_ref()),
                 What::Domain(domain) => match seen.input.get("url").and_then(Value::as_str).map(host) {
                     Some(Some(host)) => is_like(&domain.to_lowercase(), &host),
                     // A host that can't be told may be the one that is denied.
@@ -162,9 +174,45 @@ impl Rule {
 
     /// Whether it denies a tool this file, whoever touches it: a tool that looks through many, a shell.
     pub(super) fn denies(&self, tool: &str, place: &Place) -> bool {
-        self.behavior == Behavior::Deny
-            && self.is_of(tool)
-            && matches!(&self.what, What::Files { root, pattern } if self.means_files(root, pattern, Some(place)))
+        self.behavior == Behavior::Deny && self.speaks_of(tool, place)
+    }
+
+    /// Whether its files are this one, for a tool.
+    pub(super) fn speaks_of(&self, tool: &str, place: &Place) -> bool {
+        self.is_of(tool)
+            && matches!(&self.what, What::Files { root, pattern, .. } if self.means_files(root, pattern, Some(place)))
+    }
+
+    /// Whether it is about files, and about those of a tool.
+    pub(super) fn is_for(&self, tool: &str) -> bool {
+        matches!(self.what, What::Files { .. }) && self.is_of(tool)
+    }
+
+    /// Whether it keeps a shell from commands or files, without being about every line.
+    pub(super) fn restricts_lines(&self, tool: &str) -> bool {
+        self.behavior != Behavior::Allow
+            && match self.what {
+                What::Command(_) => self.is_of(tool),
+                What::Files { .. } => true,
+                What::All | What::Domain(_) | What::AgentType(_) | What::Input { .. } => false,
+            }
+    }
+
+    /// The home directory of whoever made it; only of a rule for files.
+    pub(super) fn home(&self) -> Option<&Path> {
+        match &self.what {
+            What::Files { home, .. } => Some(home),
+            What::All | What::Command(_) | What::Domain(_) | What::AgentType(_) | What::Input { .. } => None,
+        }
+    }
+
+    /// The names in its path that are no patterns.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let names: &[String] = match &self.what {
+            What::Files { names, .. } => names,
+            What::All | What::Command(_) | What::Domain(_) | What::AgentType(_) | What::Input { .. } => &[],
+        };
+        names.iter().map(String::as_str)
     }
 
     fn is_of(&self, tool: &str) -> bool {
@@ -182,8 +230,13 @@ impl Rule {
 
     /// Whether a command hides in a line that it denies or asks for; lines are allowed part by part.
     fn means_command(&self, pattern: &str, seen: &Seen<'_>) -> bool {
-        let Some((line, commands)) = &seen.commands else { return false };
-        self.behavior != Behavior::Allow && commands.guesses(line).iter().any(|guess| covers(pattern, guess))
+        if self.behavior == Behavior::Allow {
+            return false;
+        }
+        seen.guessed().is_some_and(|guessed| {
+            guessed.commands.iter().any(|guess| covers(pattern, guess))
+                || guessed.patterns.iter().any(|(name, rest)| covers_pattern(pattern, name, rest))
+        })
     }
 
     /// Whether it allows one part of a line; all parts have to be allowed, each by some rule.
@@ -282,6 +335,9 @@ fn files(spec: &str, anchors: Anchors<'_>) -> Result<What, String> {
     };
     // Where a directory is named through a link, patterns below it mean what is really there.
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let is_name = |part: &&str| !part.is_empty() && !part.contains(['*', '?', '[', '\\']);
+    let mut names: Vec<String> = line.split('/').filter(is_name).map(str::to_owned).collect();
+    names.extend(root.iter().map(|part| part.to_string_lossy().into_owned()));
     let mut builder = GitignoreBuilder::new("");
     builder.allow_unclosed_class(false);
     builder.add_line(None, &line).map_err(|error| format!("it is no pattern for files: {error}"))?;
@@ -289,7 +345,7 @@ fn files(spec: &str, anchors: Anchors<'_>) -> Result<What, String> {
     if pattern.is_empty() {
         return Err("the pattern for files is empty".to_owned());
     }
-    Ok(What::Files { root, pattern: Box::new(pattern) })
+    Ok(What::Files { root, pattern: Box::new(pattern), names, home: anchors.home.to_owned() })
 }
 
 /// Whether a pattern covers a command.
@@ -299,6 +355,13 @@ fn covers(pattern: &str, command: &str) -> bool {
         Some(words) => is_like(words, command) || is_like(&format!("{words} *"), command),
         None => is_like(pattern, command),
     }
+}
+
+/// Whether a pattern covers a command whose name is itself a pattern, of files that may be there.
+fn covers_pattern(pattern: &str, name: &str, rest: &str) -> bool {
+    let command = pattern.strip_suffix(":*").unwrap_or(pattern);
+    let command = command.split([' ', '*']).next().unwrap_or(command);
+    !command.is_empty() && named::is_like(name, command) && covers(pattern, &format!("{command}{rest}"))
 }
 
 /// Whether a text is like a pattern, in which a star stands for anything; `\*` is a star.
