@@ -1,4 +1,5 @@
-//! The transcript of one agent: `history.jsonl`, a line an entry, appended and synced before anything follows from it.
+//! The transcript of one agent: `history.jsonl`, a line an entry, appended before anything follows from it, and synced with
+//! what must not be lost.
 //!
 //! ```text
 //! {"type":"system", …}  what the agent is: once, first

@@ -33,6 +33,8 @@ pub(crate) struct Judge {
     /// The files as they were, and what was granted.
     seen: Seen,
     granted: Granted,
+    /// One of the files can't be read.
+    broken: bool,
     omitted: Omitted,
 }
 
@@ -75,6 +77,7 @@ impl Judge {
 
     fn read(mode: Mode, files: Files, granted: &Granted) -> Self {
         let Settings { mut rules, bypass_disabled, problems, seen, .. } = Settings::load(&files);
+        let broken = problems.iter().any(|problem| problem.skipped);
         for problem in problems {
             tracing::warn!(?problem, "a rule of a settings file is not right, and does not hold");
         }
@@ -99,6 +102,7 @@ impl Judge {
             rules,
             seen,
             granted: granted.clone(),
+            broken,
             omitted: Omitted::always(Profile::default().default_type()),
         }
     }
@@ -118,10 +122,22 @@ impl Judge {
         asked == self.asked && *granted == self.granted && !self.seen.is_stale()
     }
 
-    /// Reads the rules again, with the mode and what was granted by now. Reads files, so it may block.
+    /// Reads the rules again, with the mode and what was granted by now. What a file forbade that can't be read just now stays
+    /// forbidden: who makes it unreadable, or is half-way through writing it, takes nothing back. Reads files, so it may block.
     pub(crate) fn renewed(&self, mode: Option<&str>, granted: &Granted) -> Self {
         let asked = mode.map_or(self.asked, |mode| serde_json::from_value(mode.into()).unwrap_or_default());
-        Self { omitted: self.omitted, ..Self::read(asked, self.files.clone(), granted) }
+        let mut renewed = Self { omitted: self.omitted, ..Self::read(asked, self.files.clone(), granted) };
+        if renewed.broken {
+            let forbids = |placed: &&Placed| match placed.rule.behavior() {
+                Behavior::Deny | Behavior::Ask => placed.source != Source::Session,
+                Behavior::Allow => false,
+            };
+            renewed.rules.rules.extend(self.rules.rules.iter().filter(forbids).cloned());
+            if self.mode != self.asked {
+                renewed.mode = renewed.mode.without_bypass();
+            }
+        }
+        renewed
     }
 
     /// The root of the repository in which the agent works.

@@ -30,7 +30,7 @@ impl Desk {
             Ok(Verdict::Asks { reason, by_rule }) => match self.hooks_permit(&ask).await {
                 Some(denied @ Permission::Denied(_)) => Ok(denied),
                 // What a rule wants asked a person is asked.
-                Some(Permission::Allowed) if !by_rule => Ok(Permission::Allowed),
+                Some(Permission::Allowed) if !by_rule => self.allowed(&ask, None).await,
                 Some(Permission::Changed(input)) if !by_rule => self.changed(&ask, input).await,
                 Some(Permission::Allowed | Permission::Changed(_)) | None => {
                     self.ask_somebody(&ask, &reason).await

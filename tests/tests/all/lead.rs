@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ccagent_tests::conn::merge;
 use serde_json::{Value, json};
 
 use super::session_lead::{World, agent, env};
@@ -70,17 +71,15 @@ async fn a_prompt_that_was_not_said_is_said_with_the_next_one() {
     world.daemon.crash();
     world.daemon.restart();
     world.conn = world.daemon.connect().await;
-    world.conn.ok("session.interrupt", json!({})).await;
+    let session = json!({ "sessionId": world.session });
+    world.conn.ok("session.interrupt", session.clone()).await;
     world.conn.ok("session.unpause", json!({})).await;
-    world
-        .conn
-        .ok(
-            "session.prompt",
-            json!({ "text": "FIFTH [[say:5]]", "env": env(&world.fake, world.daemon.home.path()) }),
-        )
-        .await;
-    assert_eq!(world.conn.wait(&world.lead).await["result"]["text"], "5");
-    assert_eq!(world.say("SIXTH [[say:6]]").await, "6");
+    for (text, says) in [("FIFTH [[say:5]]", "5"), ("SIXTH [[say:6]]", "6")] {
+        let mut params = json!({ "text": text, "env": env(&world.fake, world.daemon.home.path()) });
+        merge(&mut params, session.clone());
+        world.conn.ok("session.prompt", params).await;
+        assert_eq!(world.conn.wait(&world.lead).await["result"]["text"], says);
+    }
     let told = world.told().concat();
     let places: Vec<usize> = ["FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH", "SIXTH"]
         .iter()
@@ -90,7 +89,7 @@ async fn a_prompt_that_was_not_said_is_said_with_the_next_one() {
         })
         .collect();
     assert!(places.is_sorted(), "{told}");
-    assert_eq!(told.matches("[Cancelled before you read it").count(), 3, "{told}");
+    assert_eq!(told.matches("[Cancelled before you read it").count(), 2, "{told}");
     assert!(
         world.conn.ok("task.get", json!({"taskId": world.lead})).await["prompt"]
             .as_str()
@@ -162,5 +161,23 @@ async fn a_program_of_an_agent_makes_no_mightier_one() {
     world.say(&format!("SECOND {}", spawn("weak", world.daemon.home.path()))).await;
     let task = world.conn.ok("task.get", json!({ "taskId": "weak" })).await;
     assert_eq!(task["permissionMode"], "default", "{task}");
+    world.daemon.end().await;
+}
+
+/// PM-10, I18: what a settings file denies stays denied while nobody can read the file, be it half written or emptied by the
+/// agent itself; once it is whole again, it says what holds.
+#[tokio::test]
+async fn a_settings_file_that_breaks_takes_nothing_back() {
+    let world = World::start().await;
+    let settings = world.daemon.home.join(".claude/settings.json");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    std::fs::write(&settings, r#"{"permissions": {"deny": ["Write"]}}"#).unwrap();
+    let write = r#"[[tool:Write {"file_path":"a.txt","content":"x"}]]"#;
+    let breaks = r#"[[tool:Bash {"command":": > .claude/settings.json"}]]"#;
+    world.say(&format!("FIRST {breaks} {write} {write} [[say:end]]")).await;
+    assert!(!world.daemon.home.join("a.txt").exists());
+    let mends = r#"[[tool:Bash {"command":"echo '{}' > .claude/settings.json"}]]"#;
+    world.say(&format!("SECOND {mends} {write} [[say:end]]")).await;
+    assert!(world.daemon.home.join("a.txt").exists(), "{:?}", world.told());
     world.daemon.end().await;
 }
