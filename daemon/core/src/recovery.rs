@@ -74,9 +74,13 @@ impl Core {
         // What the old daemon asked for may never have been done: a runner finds out, and a time that ran out
         // meanwhile was not the program's (TS-10).
         let asked: Vec<TaskId> =
-            self.tasks.iter().filter(|row| row.asked_at.is_some()).map(|row| row.id).collect();
+            self.tasks.iter().filter(|row| row.asked_at().is_some()).map(|row| row.id).collect();
         for id in asked {
-            self.tasks.change(cx, id, |row| row.asked_at = None);
+            self.tasks.change(cx, id, |row| {
+                if let Some(tie) = &mut row.tie {
+                    tie.asked_at = None;
+                }
+            });
         }
         let lost: Vec<TaskId> = self
             .tasks
@@ -122,8 +126,8 @@ impl Core {
                 task: row.id,
                 attempt: row.attempt,
                 directory: row.directory(&self.limits.state_dir),
-                control: row.control.clone().unwrap_or_default(),
-                shim: row.shim.as_deref().cloned(),
+                control: row.control().unwrap_or_default().into(),
+                shim: row.shim().cloned(),
             })
             .collect()
     }

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use ccagent_proto::task::{Exit, Stdin, StoppedBy, TaskError, TaskKind};
 use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::record::Record;
 use crate::table::Stored;
@@ -163,6 +163,30 @@ pub struct Shim {
     pub leader: Option<i32>,
 }
 
+/// What ties the daemon to a run that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tie {
+    /// The hash of the run's token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<str>>,
+    /// What the daemon says to the run's shim; it stays with the attempt over restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Box<str>>,
+    /// The run's shim, from its start on; rows of older daemons have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shim: Option<Shim>,
+    /// When this daemon asked for the run's start: nobody else's report asks for it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Millis>,
+}
+
+impl Tie {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<Self>>, D::Error> {
+        let tie = Self::deserialize(from)?;
+        Ok((tie != Self::default()).then(|| Box::new(tie)))
+    }
+}
+
 /// A live or held task as it is stored.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of a record")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -209,15 +233,9 @@ pub struct Row {
     /// Who asked for the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<Box<StoppedBy>>,
-    /// The hash of the run's token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<Box<str>>,
-    /// What the daemon says to the run's shim; it stays with the attempt over restarts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control: Option<Box<str>>,
-    /// The run's shim, from its start on; rows of older daemons have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shim: Option<Box<Shim>>,
+    /// What ties the daemon to the run, until it ends: most rows are of ended ones, and take no room for it.
+    #[serde(flatten, deserialize_with = "Tie::read")]
+    pub tie: Option<Box<Tie>>,
     /// Its prompts that are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<Box<Prompts>>,
@@ -255,9 +273,6 @@ pub struct Row {
     pub active_at: Millis,
     /// When it was created.
     pub created_at: Millis,
-    /// When this daemon asked for the run's start: nobody else's report asks for it again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_at: Option<Millis>,
     /// When the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
@@ -266,6 +281,26 @@ pub struct Row {
 }
 
 impl Row {
+    /// When this daemon asked for the run's start.
+    pub fn asked_at(&self) -> Option<Millis> {
+        self.tie.as_ref()?.asked_at
+    }
+
+    /// The run's shim.
+    pub fn shim(&self) -> Option<&Shim> {
+        self.tie.as_ref()?.shim.as_ref()
+    }
+
+    /// What the daemon says to the run's shim.
+    pub fn control(&self) -> Option<&str> {
+        self.tie.as_ref()?.control.as_deref()
+    }
+
+    /// Whether a token with this hash was given to the run.
+    pub(crate) fn has_token(&self, hash: &str) -> bool {
+        self.tie.as_ref().is_some_and(|tie| tie.token.as_deref() == Some(hash))
+    }
+
     /// Whether nothing runs any more.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done { .. })

@@ -270,7 +270,7 @@ impl Index {
                 let limited = row.spec.budget.run_ms > 0 && row.stop.is_none();
                 // Of a program that does not come to start, the time counts from when it was asked to, and does not
                 // count while nobody knows whether it was.
-                let begun = row.started_at.or(row.asked_at).filter(|_| limited);
+                let begun = row.started_at.or(row.asked_at()).filter(|_| limited);
                 begun.map(|begun| begun.saturating_add(row.spec.budget.run_ms))
             }
             // Nothing leaves before somebody took note of its end (TS-05).

@@ -54,9 +54,10 @@ impl Core {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Starting;
-            row.asked_at = Some(now);
-            row.token = Some(hash);
-            row.control.get_or_insert(fresh);
+            let tie = row.tie.get_or_insert_default();
+            tie.asked_at = Some(now);
+            tie.token = Some(hash);
+            tie.control.get_or_insert(fresh);
         });
         let Some(row) = self.tasks.get(&id) else { return };
         let vaults = [self.live.session_vaults.get(&row.session), self.live.task_vaults.get(&id)];
@@ -68,7 +69,7 @@ impl Core {
             session: row.session.clone(),
             directory: row.directory(&self.limits.state_dir),
             token,
-            control: row.control.clone().unwrap_or_default(),
+            control: row.control().unwrap_or_default().into(),
             name: row.name.clone(),
             team: row.team.clone(),
             parent: row.parent,

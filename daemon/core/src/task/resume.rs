@@ -80,7 +80,7 @@ impl Core {
             row.acked = false;
             row.evict_after = None;
             // Rows of older daemons kept them.
-            (row.token, row.control, row.shim) = (None, None, None);
+            row.tie = None;
             row.started_at = None;
             row.active_at = now;
             (row.error, row.exit, row.tail, row.stopped_by) = (None, None, None, None);

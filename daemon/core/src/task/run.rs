@@ -119,7 +119,7 @@ impl Core {
                 let slot = if row.waits_without_slot() { Slot::Back } else { Slot::Taken };
                 row.state = State::Running { pid: Some(pid), slot };
             }
-            row.shim = Some(shim.into());
+            row.tie.get_or_insert_default().shim = Some(shim);
             row.started_at.get_or_insert(now);
             row.active_at = now;
         });
@@ -155,7 +155,7 @@ impl Core {
     /// a report is stale.
     pub(crate) fn start_again(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id) else { return };
-        if row.asked_at.is_some() {
+        if row.asked_at().is_some() {
             return;
         }
         if row.state != State::Starting {
@@ -242,7 +242,9 @@ impl Core {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Parked { outcome: end.outcome };
-            (row.asked_at, row.shim) = (None, None);
+            if let Some(tie) = &mut row.tie {
+                (tie.asked_at, tie.shim) = (None, None);
+            }
             row.active_at = now;
             (row.error, row.exit, row.tail) = (end.error, end.exit, end.tail);
             row.output_error = end.output_error;
@@ -296,12 +298,11 @@ impl Core {
         let now = cx.now;
         self.tasks.update(cx, id, |row| {
             row.state = State::Done { outcome, at: now };
-            row.asked_at = None;
             row.error = error;
             row.exit = exit;
             row.stop = None;
             // An ended run's secrets are good for nothing.
-            (row.shim, row.token, row.control) = (None, None, None);
+            row.tie = None;
             row.waits.clear();
             row.active_at = now;
             row.tail = tail;

@@ -341,9 +341,7 @@ impl Core {
             attempt: 1,
             stop: None,
             stopped_by: None,
-            token: None,
-            control: None,
-            shim: None,
+            tie: None,
             prompts: None,
             backgrounded: background,
             retain: false,
@@ -359,7 +357,6 @@ impl Core {
             error: None,
             active_at: now,
             created_at: now,
-            asked_at: None,
             started_at: None,
             updated_at: now,
         }

@@ -105,9 +105,9 @@ impl Core {
     }
 
     fn is_token_of(&self, member: &Member, token: &str) -> bool {
-        let hash = Some(token_hash(token));
-        member.token == hash
-            || member.task.and_then(|id| self.tasks.get(&id)).is_some_and(|row| row.token == hash)
+        let hash = token_hash(token);
+        member.token.as_ref() == Some(&hash)
+            || member.task.and_then(|id| self.tasks.get(&id)).is_some_and(|row| row.has_token(&hash))
     }
 
     /// The member that a token belongs to, for a connection that presents it.
@@ -121,8 +121,8 @@ impl Core {
 
     /// The running task that a token belongs to.
     pub fn task_by_token(&self, token: &str) -> Option<TaskId> {
-        let hash = Some(token_hash(token));
-        self.tasks.iter().find(|row| row.is_under_way() && row.token == hash).map(|row| row.id)
+        let hash = token_hash(token);
+        self.tasks.iter().find(|row| row.is_under_way() && row.has_token(&hash)).map(|row| row.id)
     }
 
     pub(crate) fn team_leave(&mut self, cx: &mut Cx<'_>, caller: &Caller) -> Result<Empty, Error> {

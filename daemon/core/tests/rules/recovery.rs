@@ -74,7 +74,7 @@ fn a_start_that_was_lost_does_not_time_out() {
         desk.now += 3_600_000;
         if old {
             let mut row = desk.core.live().next().unwrap().clone();
-            row.asked_at = None;
+            row.tie.as_mut().unwrap().asked_at = None;
             desk.restart_with("task", &serde_json::to_value(row).unwrap());
         } else {
             desk.restart();
