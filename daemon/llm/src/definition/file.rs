@@ -157,12 +157,19 @@ fn yaml(front: &str) -> Result<Map<String, Value>, Problem> {
     if front.trim().is_empty() {
         return Ok(Map::new());
     }
+    // YAML ends a line there, and nothing else that counts lines does.
+    let lone = |line: &str| line.strip_suffix('\r').unwrap_or(line).contains('\r');
+    if let Some(at) = front.split('\n').position(lone) {
+        let why = "there is a carriage return inside this line: lines end with a line feed, or with both";
+        return Err(Problem::skip(Some(at + 2), why));
+    }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: 10_000, max_depth: 32, max_anchors: 64, max_aliases: 64 },
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(front, options).map_err(|error| {
-        let line = error.location().and_then(|at| usize::try_from(at.line()).ok()).map(|line| line + 1);
+    // What the parser says of lines is true of the file then, which has one more above.
+    serde_saphyr::from_str_with_options(&format!("\n{front}"), options).map_err(|error| {
+        let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
         Problem::skip(line, format!("the front matter is no YAML mapping: {error}"))
     })
 }
@@ -244,10 +251,11 @@ mod tests {
             ("---\nname: -a\ndescription: d\n---\n", Some(2), "begin with `-`"),
             ("---\nname: ../a\ndescription: d\n---\n", Some(2), "no `/`"),
             ("---\nname: a\n---\n", None, "no `description`"),
-            ("---\nname: a\ndescription: use it when: x: y\n---\n", Some(3), "YAML"),
+            ("---\nname: a\ndescription: use it when: x: y\n---\n", Some(3), "at line 3"),
             ("---\nname: a\ndescription: d\npermissionMode: root\n---\n", Some(4), "`bypassPermissions`"),
             ("---\nname: a\ndescription: d\ntools:\n  - 1\n---\n", Some(4), "`tools[0]` is not right"),
             ("---\nname: a\nname: b\ndescription: d\n---\n", Some(3), "duplicate"),
+            ("---\nname: a\r\ndescription:\r d\r\n---\n", Some(3), "carriage return"),
         ] {
             let found = problems(text);
             assert_eq!(found.len(), 1, "{text:?}: {found:?}");
