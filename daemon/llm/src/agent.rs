@@ -8,7 +8,8 @@
 //!    └────────────────────────────── yes: wait ◀──────┴───────────────────────┘
 //! ```
 //!
-//! Whatever the model says, and whatever a tool gave, stands in the transcript before anything follows from it.
+//! Whatever the model says, and whatever a tool gave, stands in the transcript before anything follows from it; where
+//! that changes something, it is on the disk.
 
 mod calls;
 mod compact;
@@ -330,7 +331,11 @@ impl Agent {
         let calls = u32::try_from(answer.message.calls().count()).unwrap_or(u32::MAX);
         counts.calls = counts.calls.saturating_add(calls);
         if !answer.message.content.is_empty() {
-            self.transcript.answer(&answer.message, answer.usage).await?;
+            if self.toolbox.only_looks(&answer.message) {
+                self.transcript.look(&answer.message, answer.usage).await?;
+            } else {
+                self.transcript.answer(&answer.message, answer.usage).await?;
+            }
             self.messages.push(answer.message.clone());
         }
         self.host.progress(Progress::Answered { usage: answer.usage, calls }).await;

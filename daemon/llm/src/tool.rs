@@ -144,6 +144,14 @@ pub enum Access {
 }
 
 impl Access {
+    /// Whether calls of this kind change nothing, so that one may be made again.
+    pub const fn is_look(self) -> bool {
+        match self {
+            Self::Reads | Self::Fetches => true,
+            Self::Talks | Self::Writes | Self::Runs | Self::Steers => false,
+        }
+    }
+
     /// Whether calls of this kind may run beside each other.
     pub const fn is_parallel(self) -> bool {
         match self {

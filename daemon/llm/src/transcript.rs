@@ -172,12 +172,16 @@ impl Transcript {
     /// # Errors
     /// What keeps it from being written.
     pub async fn answer(&self, message: &Message, usage: Usage) -> Result<(), TranscriptError> {
-        let Message { role, content } = message.clone();
-        self.append(
-            &Entry::Message { at: now_ms(), ids: Vec::new(), usage: Some(usage), role, content },
-            Sync::Now,
-        )
-        .await
+        self.append(&answered(message, usage), Sync::Now).await
+    }
+
+    /// Appends a turn of the model whose calls only look. It is on the disk with the next one that is; where the power
+    /// fails before, the model is asked again, and nothing was done that is done twice then.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn look(&self, message: &Message, usage: Usage) -> Result<(), TranscriptError> {
+        self.append(&answered(message, usage), Sync::Later).await
     }
 
     /// Appends a turn that is said to the model, with the ids of what came in it; it is on the disk when this returns.
@@ -190,7 +194,7 @@ impl Transcript {
     }
 
     /// Appends results of calls, in which nothing came that anybody is told was taken. They are on the disk with the next
-    /// answer at the latest: where the power fails before, their calls count as interrupted.
+    /// turn that is: where the power fails before, their calls count as interrupted.
     ///
     /// # Errors
     /// What keeps them from being written.
@@ -230,6 +234,11 @@ impl Transcript {
         };
         blocking(write).await.map_err(wrap(&self.path))
     }
+}
+
+fn answered(message: &Message, usage: Usage) -> Entry {
+    let Message { role, content } = message.clone();
+    Entry::Message { at: now_ms(), ids: Vec::new(), usage: Some(usage), role, content }
 }
 
 fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {

@@ -43,6 +43,12 @@ impl Toolbox {
         &self.offered
     }
 
+    /// Whether an answer calls something, and nothing that changes anything.
+    pub(super) fn only_looks(&self, message: &Message) -> bool {
+        let looks = |call: Call<'_>| self.find(call.name).is_some_and(|tool| tool.access(call.input).is_look());
+        message.calls().next().is_some() && message.calls().all(looks)
+    }
+
     fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.pool.get(name)
     }
@@ -205,4 +211,37 @@ fn groups(calls: &[Call<'_>], due: &[Due<'_>]) -> Vec<Range<usize>> {
         }
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool;
+
+    fn answer(tools: &[&str]) -> Message {
+        let call = |(at, tool): (usize, &&str)| Block::ToolUse {
+            id: at.to_string(),
+            name: (*tool).to_owned(),
+            input: json!({}),
+        };
+        Message::assistant(tools.iter().enumerate().map(call).collect())
+    }
+
+    /// RS-12, J134: an answer need not be on the disk before its calls only where each of them looks and no more: what
+    /// could be done twice after a power cut is told from what can.
+    #[test]
+    fn only_calls_that_change_nothing_are_made_before_they_are_on_the_disk() {
+        let toolbox = Toolbox::new(tool::builtin());
+        for looks in ["Read", "Grep", "Glob", "Skill", "WebFetch", "WebSearch"] {
+            assert!(toolbox.only_looks(&answer(&["Read", looks])), "{looks}");
+        }
+        let names: Vec<String> = tool::builtin().iter().map(|tool| tool.spec().name.clone()).collect();
+        let looks = names.iter().filter(|name| toolbox.only_looks(&answer(&[name.as_str()]))).count();
+        assert_eq!(looks, 6, "a tool that the list above does not know changes nothing: {names:?}");
+        assert!(!toolbox.only_looks(&answer(&["Read", "Bash"])));
+        assert!(!toolbox.only_looks(&answer(&["Read", "NoSuchTool"])));
+        assert!(!toolbox.only_looks(&answer(&[])), "a last answer");
+    }
 }

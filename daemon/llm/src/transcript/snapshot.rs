@@ -25,7 +25,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads a transcript as it stands, up to its last whole line; `None` where there is none, or nothing was said.
+    /// Reads a transcript as it stands, up to its last whole line, and has that on the disk: what goes on from it names
+    /// it for good. `None` where there is none, or nothing was said.
     ///
     /// # Errors
     /// A file that can't be read, and a line that is none of ours.
@@ -56,10 +57,14 @@ fn of(path: &Path, most: Option<u64>) -> Result<Option<Snapshot>, TranscriptErro
     };
     let mut hash = blake3::Hasher::new();
     // Behind the last newline something is being written.
-    let lines = read(path, file.take(most.unwrap_or(u64::MAX)), |line| {
+    let synced = &file;
+    let lines = read(path, synced.take(most.unwrap_or(u64::MAX)), |line| {
         hash.update(line);
     });
     let (Lines { messages, .. }, bytes) = lines?;
+    if most.is_none() {
+        synced.sync_data().map_err(wrap(path))?;
+    }
     let hash = hash.finalize().to_hex().to_string();
     Ok((!messages.is_empty()).then_some(Snapshot { messages, bytes, hash }))
 }
