@@ -16,6 +16,7 @@ mod path;
 mod place;
 mod plan_mode;
 mod read;
+mod schema;
 mod send_message;
 pub mod skill;
 mod synthetic_output;
@@ -64,6 +65,7 @@ pub use notebook_edit::NotebookEdit;
 pub(crate) use place::Place as Held;
 pub use plan_mode::{EnterPlanMode, ExitPlanMode};
 pub use read::Read;
+pub use schema::Schema;
 pub use send_message::SendMessage;
 pub use skill::Skill;
 pub use synthetic_output::SyntheticOutput;
@@ -92,7 +94,7 @@ pub struct Spec {
     /// What it does and when to use it.
     pub description: String,
     /// The JSON schema of its input.
-    pub schema: Value,
+    pub schema: Schema,
 }
 
 impl Spec {
@@ -122,7 +124,7 @@ impl Spec {
             object.remove("$schema");
             object.remove("title");
         }
-        Arc::new(Self { name: name.to_owned(), description: description.to_owned(), schema })
+        Arc::new(Self { name: name.to_owned(), description: description.to_owned(), schema: schema.into() })
     }
 }
 
@@ -378,7 +380,8 @@ mod tests {
         assert_eq!(names.join(" "), expected);
         for (tool, again) in builtin().iter().zip(builtin()) {
             let spec = tool.spec();
-            assert_eq!((&spec, &spec.schema["type"]), (&again.spec(), &json!("object")));
+            let schema: Value = serde_json::from_str(spec.schema.text()).unwrap();
+            assert_eq!((&spec, &schema["type"]), (&again.spec(), &json!("object")));
         }
     }
 

@@ -45,7 +45,8 @@ impl Toolbox {
 
     /// Whether an answer calls something, and nothing that changes anything.
     pub(super) fn only_looks(&self, message: &Message) -> bool {
-        let looks = |call: Call<'_>| self.find(call.name).is_some_and(|tool| tool.access(call.input).is_look());
+        let looks =
+            |call: Call<'_>| self.find(call.name).is_some_and(|tool| tool.access(call.input).is_look());
         message.calls().next().is_some() && message.calls().all(looks)
     }
 

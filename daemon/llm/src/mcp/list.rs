@@ -12,7 +12,7 @@ use super::bound::End;
 use super::config::Server;
 use super::name;
 use super::tool::Remote;
-use crate::tool::{Spec, Tool, cut};
+use crate::tool::{Schema, Spec, Tool, cut};
 
 /// Tools of a server at most, and pages in which it lists them.
 const TOOLS_MOST: usize = 200;
@@ -42,8 +42,8 @@ pub(super) async fn list(
         wrong.extend(page.wrong);
         for one in page.tools {
             let full = name::full(&server.name, &one.name);
-            let schema = Value::Object((*one.input_schema).clone());
-            let unfit = order.len() >= TOOLS_MOST || schema.to_string().len() > SCHEMA_MOST;
+            let schema = Schema::from(Value::Object((*one.input_schema).clone()));
+            let unfit = order.len() >= TOOLS_MOST || schema.text().len() > SCHEMA_MOST;
             if unfit || !names.insert(full.clone()) {
                 left += 1;
                 continue;

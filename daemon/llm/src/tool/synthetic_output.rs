@@ -61,7 +61,7 @@ impl Default for SyntheticOutput {
 impl Tool for SyntheticOutput {
     fn spec(&self) -> Arc<Spec> {
         let description = DESCRIPTION.trim().to_owned();
-        Arc::new(Spec { name: "SyntheticOutput".to_owned(), description, schema: self.schema.clone() })
+        Arc::new(Spec { name: "SyntheticOutput".to_owned(), description, schema: self.schema.clone().into() })
     }
 
     fn access(&self, _: &Value) -> Access {
@@ -95,7 +95,7 @@ mod tests {
             },
         });
         let output = SyntheticOutput::new(schema.clone()).unwrap();
-        assert_eq!(output.spec().schema, schema);
+        assert_eq!(output.spec().schema, schema.clone().into());
         for (wrong, said) in [
             (json!({"name": "x"}), "\"tags\" is missing"),
             (json!({"name": "", "tags": []}), "/name: it is shorter than 1"),

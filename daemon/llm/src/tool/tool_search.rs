@@ -107,7 +107,7 @@ mod tests {
             Arc::new(Spec {
                 name: name.into(),
                 description: description.into(),
-                schema: json!({"type": "object"}),
+                schema: json!({"type": "object"}).into(),
             })
         };
         let search = ToolSearch::new(vec![

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::super::Request;
 use super::super::parts::object;
 use crate::message::{Block, Message, Role};
+use crate::tool::Schema;
 
 /// Turns of the user that end with a mark for the cache. With the one behind the system prompt that makes three; the
 /// API takes four.
@@ -48,7 +49,7 @@ struct OutputConfig<'a> {
 struct Tool<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: &'a Value,
+    input_schema: &'a Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<Mark>,
 }

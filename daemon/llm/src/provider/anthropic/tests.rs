@@ -263,7 +263,7 @@ fn result(id: &str, content: &str) -> Block {
 /// cache stands on the last placeholder.
 #[test]
 fn forks_differ_in_their_directive_alone() {
-    let schema = json!({"type": "object", "properties": {"b": {}, "a": {}}});
+    let schema = json!({"type": "object", "properties": {"b": {}, "a": {}}}).into();
     let tools = [Arc::new(Spec { name: "Read".into(), description: "reads".into(), schema })];
     let system = ["one".to_owned(), "two".to_owned()];
     let call =

@@ -4,13 +4,12 @@
 //! texts. Thoughts do not go back; these servers take none.
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::super::Request;
 use super::super::parts::object;
 use super::Limit;
 use crate::message::{Block, Message, Role};
-use crate::tool::Spec;
+use crate::tool::{Schema, Spec};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -51,7 +50,7 @@ struct Tool<'a> {
 struct Described<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: &'a Schema,
 }
 
 #[derive(Serialize)]

@@ -205,8 +205,11 @@ fn results_leave_one_by_one_and_the_text_behind_them() {
     let result =
         |id: &str| Block::ToolResult { tool_use_id: id.into(), content: "p".into(), is_error: id == "2" };
     let text = |text: &str| Block::Text { text: text.into() };
-    let tools =
-        [Arc::new(Spec { name: "Agent".into(), description: "d".into(), schema: json!({"type": "object"}) })];
+    let tools = [Arc::new(Spec {
+        name: "Agent".into(),
+        description: "d".into(),
+        schema: json!({"type": "object"}).into(),
+    })];
     let system = ["one".to_owned(), "two".to_owned()];
     let fork = |directive: &str| {
         let messages = [
