@@ -370,6 +370,27 @@ mod tests {
         }
     }
 
+    /// FK-04, RS-10: what is read from a transcript is what was written, to the last digit of a number: the requests that
+    /// are made from it are the same bytes.
+    #[tokio::test]
+    async fn numbers_are_read_as_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        let transcript = Transcript::create(&path, header()).await.unwrap();
+        for number in
+            ["0.50e30", "1e23", "0.1", "2.2250738585072011e-308", "9007199254740993", "-0.0", "1.7e308"]
+        {
+            let input = serde_json::from_str(&format!("{{\"a\":{number}}}")).unwrap();
+            let call = Block::ToolUse { id: number.into(), name: "Read".into(), input };
+            transcript.answer(&Message::assistant(vec![call]), Usage::default()).await.unwrap();
+        }
+        let read = Transcript::open(&path).await.unwrap().unwrap().messages;
+        let again = dir.path().join("again.jsonl");
+        let copy = Transcript::create(&again, header()).await.unwrap();
+        copy.forked("agent".into(), read.clone()).await.unwrap();
+        assert_eq!(Transcript::open(&again).await.unwrap().unwrap().messages, read);
+    }
+
     /// RS-10, RS-12: what was appended is there again, whatever a crash cut off behind it.
     #[tokio::test]
     async fn a_transcript_goes_on_after_a_torn_line() {
