@@ -26,7 +26,7 @@ use crate::message::{Block, Call, Message, Role, Usage};
 use crate::provider::price::Price;
 use crate::provider::retry::{self, Patience};
 use crate::provider::{Answer, Delta, Failure, Provider, Request, Stop};
-use crate::tool::{Context, Spec};
+use crate::tool::{Context, Outcome, Spec};
 use crate::transcript::{Transcript, TranscriptError};
 
 use calls::Results;
@@ -127,6 +127,8 @@ struct Counts {
     partial: String,
     changed: Vec<std::path::PathBuf>,
     repeats: calls::Repeats,
+    /// What became of the calls of the newest answer, as far as they are done and it is not said yet.
+    done: Vec<Option<Outcome>>,
     /// How often in a row hooks kept it from ending.
     objections: u32,
 }
@@ -174,7 +176,10 @@ impl Agent {
         self.context.stop.cancel();
         self.context.left.end().await;
         let leave = match leave {
-            Leave::Halted => self.close(&counts.partial).await.err().unwrap_or(Leave::Halted),
+            Leave::Halted => self.close(&mut counts).await.err().unwrap_or(Leave::Halted),
+            Leave::Problem(problem) if !counts.done.is_empty() => {
+                self.close(&mut counts).await.err().unwrap_or(Leave::Problem(problem))
+            }
             leave => leave,
         };
         ended::of(self.messages.get(self.begins..).unwrap_or_default(), counts, leave)
@@ -224,18 +229,22 @@ impl Agent {
         }
     }
 
-    /// Keeps what a halted run said, and answers the calls that were under way: whoever reads the conversation finds it
-    /// whole, and what came meanwhile is for the next run (AB-11, RS-12).
-    async fn close(&mut self, partial: &str) -> Result<(), Leave> {
-        if !partial.is_empty() {
-            let said = Message::assistant(vec![Block::Text { text: partial.to_owned() }]);
+    /// Keeps what a run that leaves said, and answers the calls of its last answer: whoever reads the conversation finds
+    /// it whole, and what came meanwhile is for the next run (AB-11, RS-12).
+    async fn close(&mut self, counts: &mut Counts) -> Result<(), Leave> {
+        if !counts.partial.is_empty() {
+            let said = Message::assistant(vec![Block::Text { text: counts.partial.clone() }]);
             self.transcript.answer(&said, Usage::default()).await?;
             self.messages.push(said);
         }
-        match unanswered(&self.messages) {
-            results if results.is_empty() => Ok(()),
-            content => self.say(Message { role: Role::User, content }, Vec::new()).await,
+        let last = self.messages.last().filter(|last| last.calls().next().is_some()).cloned();
+        let Some(last) = last else { return Ok(()) };
+        let Results { content, heard } = self.results(&last, counts).await;
+        self.say(Message { role: Role::User, content }, heard.clone()).await?;
+        if !heard.is_empty() {
+            self.host.acknowledge(heard).await;
         }
+        Ok(())
     }
 
     /// Puts results of calls, and what came meanwhile, into the conversation: a boundary.

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::future::Either;
-use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::sync::RwLock;
 
-use super::{Agent, Counts, Leave, Problem};
+use super::{Agent, Counts, Leave, Problem, unanswered};
 use crate::hook::Word;
 use crate::host::{Permission, Progress};
 use crate::message::{Block, Call, Message};
@@ -94,57 +95,62 @@ enum Due<'a> {
 
 impl Agent {
     /// Runs the calls of an answer; gives a result for each, in the order of the calls. Calls that change nothing run
-    /// beside each other, the others alone.
+    /// beside each other, the others alone. What is done stands in the counts until then: whatever ends this, it is known.
     pub(super) async fn call_all(&self, message: &Message, counts: &mut Counts) -> Result<Results, Leave> {
         let calls: Vec<Call<'_>> = message.calls().collect();
         let due: Vec<Due<'_>> = calls.iter().map(|call| self.due(*call)).collect();
-        let mut outcomes: Vec<Outcome> = Vec::with_capacity(calls.len());
+        counts.done = vec![None; calls.len()];
         let turn = RwLock::new(());
         for range in groups(&calls, &due) {
-            let group = range.map(|at| self.call(calls[at], &due[at], &turn));
-            outcomes.extend(join_all(group).await);
+            let call = |at: usize| self.call(calls[at], &due[at], &turn).map(move |outcome| (at, outcome));
+            let mut group: FuturesUnordered<_> = range.map(call).collect();
+            while let Some((at, outcome)) = group.next().await {
+                counts.done[at] = Some(outcome);
+            }
             if self.halt.graceful.is_cancelled() {
                 break;
             }
         }
-        let (mut repeated, mut halted) = (None, None);
-        let (mut results, mut heard) = (Vec::with_capacity(calls.len()), Vec::new());
-        for (at, call) in calls.iter().enumerate() {
-            let outcome = outcomes
-                .get(at)
-                .cloned()
-                .unwrap_or_else(|| Outcome::error("The agent was stopped before this call."));
-            if outcome.is_error {
-                counts.failed += 1;
-                self.host.progress(Progress::ToolFailed).await;
-            }
+        let mut repeated = None;
+        for (call, done) in calls.iter().zip(&mut counts.done) {
+            let outcome =
+                done.get_or_insert_with(|| Outcome::error("The agent was stopped before this call."));
             let times = counts.repeats.note(*call, outcome.is_error);
             if self.limits.repeats.is_some_and(|most| times >= most) {
                 repeated = Some((call.name.to_owned(), times));
+            }
+        }
+        if let Some(why) = counts.done.iter().flatten().find_map(|outcome| outcome.halt.clone()) {
+            return Err(Leave::Problem(Problem::new("hookStopped", why)));
+        }
+        if let Some((name, times)) = repeated {
+            let why = format!("the same call of {name} failed {times} times in a row");
+            return Err(Leave::Problem(Problem::new("repeatedFailure", why)));
+        }
+        Ok(self.results(message, counts).await)
+    }
+
+    /// What became of the calls of an answer: those that were not done by now may have taken effect, or not.
+    pub(super) async fn results(&self, message: &Message, counts: &mut Counts) -> Results {
+        let mut results = Results { content: unanswered(std::slice::from_ref(message)), heard: Vec::new() };
+        let done = std::mem::take(&mut counts.done);
+        for (result, outcome) in results.content.iter_mut().zip(done) {
+            let (Block::ToolResult { content, is_error, .. }, Some(outcome)) = (result, outcome) else {
+                continue;
+            };
+            if outcome.is_error {
+                counts.failed += 1;
+                self.host.progress(Progress::ToolFailed).await;
             }
             if let Some(usage) = outcome.used {
                 counts.count(&usage, self.price.as_ref());
                 self.host.progress(Progress::Answered { usage: *usage, calls: 0 }).await;
             }
-            halted = halted.or(outcome.halt);
             counts.changed.extend(outcome.changed);
-            heard.extend(outcome.heard);
-            results.push(Block::ToolResult {
-                tool_use_id: call.id.to_owned(),
-                content: outcome.text,
-                is_error: outcome.is_error,
-            });
+            results.heard.extend(outcome.heard);
+            (*content, *is_error) = (outcome.text, outcome.is_error);
         }
-        if let Some(why) = halted {
-            return Err(Leave::Problem(Problem::new("hookStopped", why)));
-        }
-        match repeated {
-            None => Ok(Results { content: results, heard }),
-            Some((name, times)) => {
-                let why = format!("the same call of {name} failed {times} times in a row");
-                Err(Leave::Problem(Problem::new("repeatedFailure", why)))
-            }
-        }
+        results
     }
 
     fn due(&self, call: Call<'_>) -> Due<'_> {

@@ -1,6 +1,7 @@
 //! The loop against the offline model and a host that only writes down.
 
 mod compact;
+mod halt;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -365,18 +366,6 @@ async fn a_halted_agent_keeps_what_it_said_so_far() {
         let last = lab.messages().await.pop().unwrap();
         assert_eq!((last.role, last.text().as_deref()), (Role::Assistant, Some("I found this so far")));
     }
-}
-
-/// RS-12, AB-03: a call that a forced halt cut off is answered in the conversation, so that it stays whole.
-#[tokio::test]
-async fn a_forced_halt_answers_the_call_that_was_under_way() {
-    let calls =
-        Message::assistant(vec![Block::ToolUse { id: "c1".into(), name: "Echo".into(), input: Value::Null }]);
-    let open = unanswered(&[Message::user("do it"), calls]);
-    assert!(
-        matches!(&open[..], [Block::ToolResult { tool_use_id, is_error: true, .. }] if tool_use_id == "c1")
-    );
-    assert!(unanswered(&[Message::user("do it")]).is_empty());
 }
 
 /// PM-09: what is denied does not run, and the model reads why.
