@@ -77,6 +77,8 @@ pub enum What {
 pub struct Asked {
     /// What is asked for.
     pub what: What,
+    /// The call that asks, where its answer has to be told whatever becomes of the run.
+    pub call: Option<String>,
     /// A line for the eye.
     pub summary: String,
     /// Where relative paths begin.
@@ -118,6 +120,9 @@ pub struct Row {
     pub agent: Option<Box<str>>,
     /// What is asked for.
     pub what: What,
+    /// The call that asks, where its answer has to be told whatever becomes of the run; rows of older daemons don't say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<str>>,
     /// A line for the eye.
     pub summary: Box<str>,
     /// Where relative paths begin.
@@ -265,6 +270,7 @@ impl Core {
             session: row.session.clone(),
             agent: row.name.as_ref().map(|_| row.label().into()),
             what: asked.what,
+            call: asked.call.map(Into::into),
             summary: crate::message::shorten(&asked.summary, bounds::TEXT_MOST / 4).into(),
             cwd: asked.cwd.into(),
             state: State::Pending,
@@ -380,9 +386,9 @@ impl Core {
     }
 
     /// What earlier runs of a task asked, newest first, as far as it is still known.
-    pub fn asked_before(&self, (task, attempt): Run) -> Vec<wire::Ask> {
+    pub fn asked_before(&self, (task, attempt): Run) -> Vec<(Option<Box<str>>, wire::Ask)> {
         let earlier = |row: &&Row| row.task == task && row.attempt < attempt;
-        self.asks.iter().rev().filter(earlier).map(Row::view).collect()
+        self.asks.iter().rev().filter(earlier).map(|row| (row.call.clone(), row.view())).collect()
     }
 
     /// An ask as a subscriber sees it: one of its session, and of a task or what stands below that.

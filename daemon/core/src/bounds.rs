@@ -499,7 +499,7 @@ pub(crate) fn asked(asked: &Asked) -> Result<(), Error> {
     if shown > SHOWN_MOST {
         return Err(too_much("input", SHOWN_MOST, "bytes in what is asked"));
     }
-    texts(&[("cwd", Some(&asked.cwd), PATH_MOST)])
+    texts(&[("cwd", Some(&asked.cwd), PATH_MOST), ("call", asked.call.as_deref(), TEXT_MOST)])
 }
 
 /// Refuses a mailbox whose name can't be one.

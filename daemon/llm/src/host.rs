@@ -142,11 +142,18 @@ pub enum Errand {
         task: String,
     },
     /// A person's answers.
-    Question(Vec<Question>),
+    Question {
+        /// The call that asks.
+        call: String,
+        /// The questions.
+        questions: Vec<Question>,
+    },
     /// That it only reads, until a plan of its is approved.
     BeginPlan,
     /// A person's word on a plan.
     Plan {
+        /// The call that hands it in.
+        call: String,
         /// The plan.
         plan: String,
     },

@@ -266,6 +266,11 @@ pub trait Tool: std::fmt::Debug + Send + Sync {
 
     /// Runs a call that was allowed. Dropping the future ends it, and leaves nothing running.
     fn call<'a>(&'a self, context: &'a Context, input: Value) -> BoxFuture<'a, Outcome>;
+
+    /// The same for the call with an id. What a person answers is remembered by that, so these tools need it.
+    fn call_as<'a>(&'a self, context: &'a Context, _id: &'a str, input: Value) -> BoxFuture<'a, Outcome> {
+        self.call(context, input)
+    }
 }
 
 /// Reads a call's input.

@@ -41,26 +41,33 @@ fn is_put(call: &Call<'_>) -> bool {
     matches!(call.name, "AskUserQuestion" | "ExitPlanMode")
 }
 
-/// What the newest ask that a call can have made came to, where somebody answered it.
-fn late(call: &Call<'_>, asks: &[Ask], mode: &str) -> Option<Outcome> {
-    let newest = |is: &dyn Fn(&Ask) -> bool| {
-        asks.iter().find(|ask| is(ask)).filter(|ask| ask.state == AskState::Answered)
-    };
+/// What the ask that a call made came to, where somebody answered it.
+fn late(call: &Call<'_>, asks: &[(Option<Box<str>>, Ask)], mode: &str) -> Option<Outcome> {
+    let made = asks.iter().find(|(by, ask)| match by {
+        Some(by) => **by == *call.id,
+        // Older daemons did not store it: the newest ask that the call can have made.
+        None => can_have_made(call, ask),
+    });
+    let ask = made.map(|(_, ask)| ask).filter(|ask| ask.state == AskState::Answered)?;
     match call.name {
-        "AskUserQuestion" => {
-            let asked: Vec<tool::Question> = serde_json::from_value(call.input["questions"].clone()).ok()?;
-            let questions = question::of_tool(asked);
-            newest(&|ask| ask.questions.as_ref() == Some(&questions))
-                .map(|ask| question::told(&questions, ask))
-        }
+        "AskUserQuestion" => Some(question::told(ask.questions.as_deref()?, ask)),
         "ExitPlanMode" => {
-            let text = call.input["plan"].as_str()?;
-            let ask = newest(&|ask| ask.plan.as_deref() == Some(text))?;
             // Who plans by now had that approved before it planned again.
             let before = ask.answer.as_ref()?.behavior == AskBehavior::Allow && mode == "plan";
             (!before).then(|| plan::told(ask, mode))
         }
         _ => None,
+    }
+}
+
+fn can_have_made(call: &Call<'_>, ask: &Ask) -> bool {
+    match call.name {
+        "AskUserQuestion" => {
+            let asked = serde_json::from_value::<Vec<tool::Question>>(call.input["questions"].clone());
+            asked.is_ok_and(|asked| ask.questions.as_ref() == Some(&question::of_tool(asked)))
+        }
+        "ExitPlanMode" => ask.plan.is_some() && ask.plan.as_deref() == call.input["plan"].as_str(),
+        _ => false,
     }
 }
 
@@ -88,7 +95,8 @@ mod tests {
         let withdrawn = ask("withdrawn", &json!({ "plan": "first" }));
         let told = |plan: &str, asks: &[Ask], mode: &str| {
             let input = json!({ "plan": plan });
-            late(&Call { id: "1", name: "ExitPlanMode", input: &input }, asks, mode)
+            let asks: Vec<_> = asks.iter().map(|ask| (None, ask.clone())).collect();
+            late(&Call { id: "1", name: "ExitPlanMode", input: &input }, &asks, mode)
                 .map(|outcome| outcome.text)
         };
         assert!(told("first", std::slice::from_ref(&denied), "plan").unwrap().contains("smaller"));
@@ -98,5 +106,25 @@ mod tests {
         assert_eq!(told("first", std::slice::from_ref(&allowed), "plan"), None);
         assert_eq!(told("first", &[withdrawn, denied], "plan"), None);
         assert_eq!(told("other", &[allowed], "default"), None);
+    }
+    /// I1: an answer belongs to the call that asked, also where another one asks the same in the same words, and where a
+    /// hook or an older question gave the ask others.
+    #[test]
+    fn an_answer_is_not_told_for_another_call_with_the_same_words() {
+        let options = json!([{ "label": "yes", "description": "" }, { "label": "no", "description": "" }]);
+        let questions =
+            json!([{ "question": "Sure?", "header": "H", "options": options, "multiSelect": false }]);
+        let answered = |text: &str| {
+            let answer = json!({ "behavior": "allow", "answers": { "Sure?": text } });
+            ask("answered", &json!({ "kind": "question", "questions": questions, "answer": answer }))
+        };
+        let asks = [(Some("b".into()), answered("no")), (Some("a".into()), answered("yes"))];
+        let input = json!({ "questions": questions });
+        let told = |id: &str| {
+            let call = Call { id, name: "AskUserQuestion", input: &input };
+            late(&call, &asks, "default").map(|outcome| outcome.text.lines().last().unwrap().to_owned())
+        };
+        let said = ["a", "b", "c"].map(told);
+        assert_eq!(said, [Some("yes".to_owned()), Some("no".to_owned()), None]);
     }
 }

@@ -99,7 +99,7 @@ impl Desk {
             rules: self.judge().suggest(ask),
         };
         let cwd = ask.cwd.display().to_string();
-        let asked = Asked { what, summary: ask.summary.clone(), cwd };
+        let asked = Asked { what, call: None, summary: ask.summary.clone(), cwd };
         let ended = self.put(asked).await?;
         match end_of(&ended, ask) {
             Permission::Denied(why) => Ok(Permission::Denied(why)),

@@ -38,7 +38,7 @@ impl Desk {
     }
 
     /// Hands in a plan, and waits for a person's word on it.
-    pub(super) async fn hand_in(&self, plan: &str) -> Result<Outcome, Error> {
+    pub(super) async fn hand_in(&self, call: String, plan: &str) -> Result<Outcome, Error> {
         if self.mode().await != Some(Mode::Plan) {
             return Ok(Outcome::error(
                 "You are not in plan mode, so there is no plan to approve: go on, or begin plan mode with EnterPlanMode.",
@@ -46,8 +46,8 @@ impl Desk {
         }
         let first = plan.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let summary = first.chars().take(SUMMARY_MOST).collect();
-        let ended =
-            self.put(Asked { what: What::Plan { plan: plan.into() }, summary, cwd: self.cwd() }).await?;
+        let what = What::Plan { plan: plan.into() };
+        let ended = self.put(Asked { what, call: Some(call), summary, cwd: self.cwd() }).await?;
         let mode = self.setting().await.map(|setting| setting.mode).unwrap_or_default();
         Ok(told(&ended, &mode))
     }

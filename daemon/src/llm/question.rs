@@ -18,14 +18,18 @@ const ELSE: &str = "Decide yourself, and say at the end what you assumed.";
 
 impl Desk {
     /// Asks a person, unless its mode asks nobody.
-    pub(super) async fn question(&self, questions: Vec<tool::Question>) -> Result<Outcome, Error> {
+    pub(super) async fn question(
+        &self,
+        call: String,
+        questions: Vec<tool::Question>,
+    ) -> Result<Outcome, Error> {
         if self.mode().await == Some(Mode::DontAsk) {
             return Ok(Outcome::error(format!("In the mode dontAsk nobody is asked. {ELSE}")));
         }
         let questions = of_tool(questions);
         let summary = questions.first().map(|first| first.question.clone()).unwrap_or_default();
         let what = What::Question { questions: questions.clone() };
-        let ended = self.put(Asked { what, summary, cwd: self.cwd() }).await?;
+        let ended = self.put(Asked { what, call: Some(call), summary, cwd: self.cwd() }).await?;
         Ok(told(&questions, &ended))
     }
 }

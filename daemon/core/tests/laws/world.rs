@@ -179,7 +179,7 @@ impl World {
         };
         let plan = What::Plan { plan: "first this".into() };
         let what = if self.random.percent(70) { permission } else { plan };
-        let asked = Asked { what, summary: "make".to_owned(), cwd: "/a".to_owned() };
+        let asked = Asked { what, call: None, summary: "make".to_owned(), cwd: "/a".to_owned() };
         let before = self.core.clone();
         let mut cx = Cx::new(self.now, &mut self.ids);
         let answer = self.core.apply(&mut cx, Input::Ask(run, Box::new(asked)));

@@ -28,11 +28,12 @@ fn asked(rules: &[&str]) -> Asked {
         root: "/repo".into(),
         rules: rules.iter().map(|rule| (*rule).into()).collect(),
     };
-    Asked { what, summary: "make".into(), cwd: "/repo/src".into() }
+    Asked { what, call: None, summary: "make".into(), cwd: "/repo/src".into() }
 }
 
 pub(crate) fn plan() -> Asked {
-    Asked { what: What::Plan { plan: "first this".into() }, summary: "a plan".into(), cwd: "/".into() }
+    let what = What::Plan { plan: "first this".into() };
+    Asked { what, call: Some("toolu_1".into()), summary: "a plan".into(), cwd: "/".into() }
 }
 
 pub(crate) fn try_ask(desk: &mut Desk, task: TaskId, attempt: u32, asked: Asked) -> Result<Ask, Error> {

@@ -29,7 +29,7 @@ fn ask(desk: &mut Desk, task: TaskId) -> Ask {
         question("Which of them?", &["C", "D"], true),
     ];
     let what = What::Question { questions };
-    try_ask(desk, task, 1, Asked { what, summary: "Which one?".into(), cwd: "/".into() }).unwrap()
+    try_ask(desk, task, 1, Asked { what, call: None, summary: "Which one?".into(), cwd: "/".into() }).unwrap()
 }
 
 fn answers(ask: &Ask, answers: &[(&str, &str)]) -> AskRespondParams {

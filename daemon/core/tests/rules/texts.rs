@@ -88,7 +88,7 @@ fn large_ask(desk: &mut Desk) {
         root: wide(PATH_MOST).into(),
         rules: vec![wide(32 << 10).into()],
     };
-    let asked = Asked { what, summary: wide(PROMPT_MOST), cwd: wide(PATH_MOST) };
+    let asked = Asked { what, call: None, summary: wide(PROMPT_MOST), cwd: wide(PATH_MOST) };
     let params = AskRespondParams {
         ask_id: AskId(1),
         behavior: AskBehavior::Allow,

@@ -196,7 +196,7 @@ impl Agent {
         } else {
             Either::Right(turn.write().await)
         };
-        let mut outcome = tool.call(&self.context, ask.input.clone()).await;
+        let mut outcome = tool.call_as(&self.context, call.id, ask.input.clone()).await;
         outcome.text = self.context.mask.text(outcome.text);
         cut(&mut outcome.text, self.context.most);
         self.after(&ask, call.id, said, &mut outcome).await;

@@ -79,10 +79,14 @@ impl Tool for AskUserQuestion {
     }
 
     fn call<'a>(&'a self, context: &'a Context, input: Value) -> BoxFuture<'a, Outcome> {
+        self.call_as(context, "", input)
+    }
+
+    fn call_as<'a>(&'a self, context: &'a Context, id: &'a str, input: Value) -> BoxFuture<'a, Outcome> {
         async move {
             let Input { questions } = super::read(input)?;
             check(&questions)?;
-            Ok(context.host.errand(Errand::Question(questions)).await)
+            Ok(context.host.errand(Errand::Question { call: id.to_owned(), questions }).await)
         }
         .map(super::settle)
         .boxed()

@@ -87,10 +87,14 @@ impl Tool for ExitPlanMode {
     }
 
     fn call<'a>(&'a self, context: &'a Context, input: Value) -> BoxFuture<'a, Outcome> {
+        self.call_as(context, "", input)
+    }
+
+    fn call_as<'a>(&'a self, context: &'a Context, id: &'a str, input: Value) -> BoxFuture<'a, Outcome> {
         async move {
             let Input { plan } = super::read(input)?;
             text("plan", &plan, PLAN_MOST)?;
-            Ok(context.host.errand(Errand::Plan { plan }).await)
+            Ok(context.host.errand(Errand::Plan { call: id.to_owned(), plan }).await)
         }
         .map(super::settle)
         .boxed()
