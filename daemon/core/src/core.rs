@@ -315,8 +315,14 @@ impl Core {
             Request::TeamCreate(_) => Response::TeamCreate(read(&answer)?),
             // As it stands by now, like a task.
             Request::TasklistCreate(_) => {
-                let key = tasklist::Key::parse(&answer).ok_or_else(|| internal(&answer))?;
-                Response::TasklistCreate(self.item_view(&key)?)
+                // Older daemons did not remember when it was made.
+                let (key, made) = answer.split_once('@').unzip();
+                let key = tasklist::Key::parse(key.unwrap_or(&answer)).ok_or_else(|| internal(&answer))?;
+                let item = self.item_view(&key)?;
+                if made.is_some_and(|made| made != item.created_at.to_string()) {
+                    return Err(tasklist::not_there(&key));
+                }
+                Response::TasklistCreate(item)
             }
             other => return Err(internal(other.name())),
         };
@@ -346,7 +352,7 @@ fn answer_of(response: &Response) -> Result<String, Error> {
         Response::SessionPrompt(result) => text(result),
         Response::MessageSend(result) => text(result),
         Response::TeamCreate(result) => text(result),
-        Response::TasklistCreate(item) => Ok(format!("{}/{}", item.list, item.id)),
+        Response::TasklistCreate(item) => Ok(format!("{}/{}@{}", item.list, item.id, item.created_at)),
         _ => Err(internal("no answer to remember")),
     }
 }

@@ -64,6 +64,11 @@ fn counter(list: &str) -> String {
     format!("item/{list}")
 }
 
+/// The error about an item that went with its list, whoever has its number by now.
+pub(crate) fn not_there(key: &Key) -> Error {
+    Error::new(Kind::NotFound, format!("the item {} is gone", key.number))
+}
+
 /// An optional text: an empty one is none.
 fn text(given: String) -> Option<Box<str>> {
     Some(given).filter(|text| !text.is_empty()).map(Into::into)
@@ -188,8 +193,7 @@ impl Core {
     }
 
     pub(crate) fn item_view(&self, key: &Key) -> Result<Item, Error> {
-        let gone = || Error::new(Kind::NotFound, format!("the item {} is gone", key.number));
-        self.items.get(key).map(|row| self.view_item(row)).ok_or_else(gone)
+        self.items.get(key).map(|row| self.view_item(row)).ok_or_else(|| not_there(key))
     }
 
     fn view_item(&self, row: &Row) -> Item {

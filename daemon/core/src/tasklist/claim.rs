@@ -118,7 +118,8 @@ impl Core {
     /// A task ended: what it had is open again. The lead of a session has its items over all its turns.
     pub(crate) fn reopen_items_of(&mut self, cx: &mut Cx<'_>, id: TaskId) {
         let Some(row) = self.tasks.get(&id).filter(|row| !self.is_lead(row)) else { return };
-        if let Some((list, name)) = self.list_and_name(row) {
+        let had = [self.list_and_name(row), self.list_and_name_in_session(row)];
+        for (list, name) in had.into_iter().flatten() {
             self.reopen_items(cx, &list, &name, "its owner ended");
         }
     }

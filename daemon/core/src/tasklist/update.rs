@@ -61,11 +61,21 @@ impl Core {
         Ok(Empty {})
     }
 
-    /// What another has is another's to go on with; who leads decides all the same.
+    /// What another has is another's to go on with, so nobody else makes it wait; who leads decides all the same.
     fn may_change(&self, caller: &Caller, row: &Row, patch: &ItemPatch) -> Result<(), Error> {
-        let touches = patch.status.is_some() || patch.owner.is_some();
-        let owner = row.state.owner().filter(|_| touches && row.is_open());
-        match owner {
+        if patch.status.is_some() || patch.owner.is_some() || patch.add_blocked_by.is_some() {
+            self.may_hold(caller, row)?;
+        }
+        let list = &row.list;
+        for number in self.named_items(list, patch.add_blocks.as_deref(), "patch.addBlocks")? {
+            let other = self.items.get(&Key { list: list.clone(), number });
+            other.map_or(Ok(()), |other| self.may_hold(caller, other))?;
+        }
+        Ok(())
+    }
+
+    fn may_hold(&self, caller: &Caller, row: &Row) -> Result<(), Error> {
+        match row.state.owner().filter(|_| row.is_open()) {
             Some(owner) if *owner != *self.doer(caller) && !self.steers_list(caller, &row.list) => {
                 Err(owned(row, owner))
             }

@@ -62,6 +62,11 @@ impl Core {
         if let Some((team, name)) = self.membership_of(row) {
             return Some((team.into(), name.to_owned()));
         }
+        self.list_and_name_in_session(row)
+    }
+
+    /// The same in its session's list: what an agent took there before it made a team is its still.
+    pub(super) fn list_and_name_in_session(&self, row: &task::Row) -> Option<(Arc<str>, String)> {
         if row.team.is_some() {
             return None;
         }

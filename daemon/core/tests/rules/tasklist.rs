@@ -540,3 +540,42 @@ fn an_item_waits_for_a_bounded_number() {
     change(&mut desk, &lead(), "2", to(ItemStatus::Completed)).unwrap();
     change(&mut desk, &lead(), "1", waits_for(&["102"])).unwrap();
 }
+
+/// TL-04, TL-05: nobody makes another's item wait, neither from its side nor from that of what it would wait for; its owner
+/// and who leads do.
+#[test]
+fn nobody_else_makes_an_owned_item_wait() {
+    let mut desk = red();
+    items(&mut desk, &[&[], &[], &[]]);
+    desk.ok::<TasklistClaim>(&bob(), claim("1"));
+    for (item, with) in [("1", waits_for(&["2"])), ("2", blocks(&["1"]))] {
+        assert_eq!(change(&mut desk, &ann(), item, with).unwrap_err().kind, Kind::ItemOwned);
+    }
+    assert_eq!(get(&mut desk, "1").blocked_by, Vec::<String>::new());
+    assert_eq!(change(&mut desk, &bob(), "1", waits_for(&["2"])).unwrap().blocked_by, ["2"]);
+    change(&mut desk, &lead(), "3", blocks(&["1"])).unwrap();
+    assert_eq!(get(&mut desk, "1").blocked_by, ["2", "3"]);
+}
+
+/// TL-01, I112: a key means the item that it made: where that went with its team, it does not answer with the one that
+/// has its number in a team of the same name.
+#[test]
+fn a_key_does_not_answer_with_an_item_of_a_later_team() {
+    let mut desk = Desk::new();
+    let make = TeamCreateParams { name: Some("red".into()), ..Default::default() };
+    let keyed = TasklistCreateParams {
+        list: Some("red".into()),
+        idempotency_key: Some("k".into()),
+        ..entry("mine", &[])
+    };
+    desk.ok::<TeamCreate>(&person(), make.clone());
+    let made = desk.ok::<TasklistCreate>(&person(), keyed.clone());
+    assert_eq!(desk.ok::<TasklistCreate>(&person(), keyed.clone()), made);
+    desk.ok::<TeamDelete>(&person(), TeamDeleteParams { name: "red".into(), ..Default::default() });
+    desk.now += 1;
+    desk.ok::<TeamCreate>(&person(), make);
+    let other = TasklistCreateParams { list: Some("red".into()), ..entry("another's", &[]) };
+    assert_eq!(desk.ok::<TasklistCreate>(&person(), other).id, made.id);
+    let again = desk.call::<TasklistCreate>(&person(), keyed);
+    assert_eq!(again.unwrap_err().kind, Kind::NotFound);
+}

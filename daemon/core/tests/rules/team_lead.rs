@@ -198,14 +198,21 @@ fn an_agent_keeps_a_list_where_it_has_the_tools() {
 #[test]
 fn what_an_ended_agent_had_is_open_again() {
     let mut desk = Desk::new();
-    let task = begun(&mut desk, &["TaskUpdate"]);
+    let task = begun(&mut desk, &["TaskUpdate", "TeamCreate"]);
     desk.ok::<TasklistCreate>(&person(), item("a part"));
     let claimed = TasklistClaimParams { item_id: "1".into(), ..TasklistClaimParams::default() };
     assert_eq!(desk.ok::<TasklistClaim>(&agent(task), claimed.clone()).owner, Some(task.to_string()));
     let other = begun(&mut desk, &["TaskUpdate"]);
-    desk.refused::<TasklistClaim>(&agent(other), claimed, Kind::ItemOwned);
+    desk.refused::<TasklistClaim>(&agent(other), claimed.clone(), Kind::ItemOwned);
+    // The team that it makes has a list of its own; what it has in the other one is its still, and only until it ends.
+    desk.ok::<TeamCreate>(&agent(task), named("red"));
+    desk.ok::<TasklistCreate>(&agent(task), item("another"));
+    desk.ok::<TasklistClaim>(&agent(task), claimed);
     finish(&mut desk, task);
     let get = TasklistGetParams { list: None, item_id: "1".into() };
-    assert_eq!(desk.ok::<TasklistGet>(&person(), get).owner, None);
+    let of_team = TasklistGetParams { list: Some("red".into()), item_id: "1".into() };
+    for list in [get, of_team] {
+        assert_eq!(desk.ok::<TasklistGet>(&person(), list).owner, None);
+    }
     assert_eq!(desk.core.role(&member(1, "none", "none")), Role::Teammate);
 }

@@ -75,7 +75,14 @@ impl Model {
         Ok(())
     }
 
-    fn wait(&mut self, number: usize, other: usize) -> Result<(), Kind> {
+    /// Refuses who makes another's item wait.
+    fn hold(&self, number: usize, who: &'static str) -> Result<(), Kind> {
+        let owned = self.0.get(&number).filter(|entry| entry.status.is_open()).and_then(|entry| entry.owner);
+        if owned.is_some_and(|owner| owner != who) && who != "lead" { Err(Kind::ItemOwned) } else { Ok(()) }
+    }
+
+    fn wait(&mut self, number: usize, other: usize, who: &'static str) -> Result<(), Kind> {
+        self.hold(number, who)?;
         let Some(entry) = self.0.get(&number) else { return Err(Kind::NotFound) };
         let Some(blocker) = self.0.get(&other) else {
             return Err(if entry.status == ItemStatus::Deleted {
@@ -94,13 +101,18 @@ impl Model {
         Ok(())
     }
 
-    fn block(&mut self, number: usize, other: usize) -> Result<(), Kind> {
+    fn block(&mut self, number: usize, other: usize, who: &'static str) -> Result<(), Kind> {
         let status = self.0.get(&number).map(|entry| entry.status).ok_or(Kind::NotFound)?;
+        if status != ItemStatus::Deleted {
+            self.hold(other, who)?;
+        }
         let there = self.0.get(&other).is_some_and(|entry| entry.status != ItemStatus::Deleted);
         match status {
             ItemStatus::Deleted => Err(Kind::BadTransition),
             ItemStatus::Completed if there => Err(Kind::BadTransition),
-            ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Completed => self.wait(other, number),
+            ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Completed => {
+                self.wait(other, number, who)
+            }
         }
     }
 
@@ -165,12 +177,12 @@ impl Pair {
             14..=15 => {
                 let params = patch(&item, waits_for(&[&other.to_string()]));
                 let said = self.desk.call::<TasklistUpdate>(&caller, params).map(drop).map_err(kind);
-                (said, self.model.wait(number, other))
+                (said, self.model.wait(number, other, who))
             }
             16..=17 => {
                 let params = patch(&other.to_string(), blocks(&[&item]));
                 let said = self.desk.call::<TasklistUpdate>(&caller, params).map(drop).map_err(kind);
-                (said, self.model.block(other, number))
+                (said, self.model.block(other, number, who))
             }
             18 => {
                 let said = self.desk.call::<TasklistDelete>(&caller, id(&item)).map(drop).map_err(kind);
