@@ -17,8 +17,8 @@ mod catalog;
 mod file;
 mod profile;
 
-pub(crate) use catalog::up_to_root;
 pub use catalog::{Catalog, Entry, Places, Precedence, Shadowed, Source, Unknown, View};
+pub(crate) use catalog::{MOST_UP, up_to_root};
 pub use file::{Problem, parse, validate};
 pub use profile::{Profile, UnknownProfile};
 

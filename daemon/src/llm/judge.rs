@@ -5,7 +5,7 @@
 //! its store remembers.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ccagent_core::ask::answer::Granted;
 use ccagent_llm::definition::{FORK, Profile};
@@ -70,7 +70,7 @@ pub(super) enum Verdict {
 impl Judge {
     /// Reads the rules that hold where an agent works. Reads files, so it may block.
     pub(crate) fn load(mode: &str, home: Option<&str>, cwd: &Path) -> Self {
-        let files = Files { managed: None, home: PathBuf::from(home.unwrap_or("/")), cwd: cwd.into() };
+        let files = Files::new(None, home.unwrap_or("/").into(), cwd.into());
         let mode: Mode = serde_json::from_value(mode.into()).unwrap_or_default();
         Self::read(mode, files, &Granted::default())
     }

@@ -47,7 +47,7 @@ pub(super) struct AtRun {
 /// The files that say what there is.
 pub(crate) fn files(env: &BTreeMap<String, String>, cwd: &Path) -> Files {
     let home = PathBuf::from(env.get("HOME").map_or("/", String::as_str));
-    Files { managed: None, home, cwd: cwd.to_owned() }
+    Files::new(None, home, cwd.to_owned())
 }
 
 /// Looks what a definition brings, and which servers there are. Reads files, so it may block.
@@ -119,5 +119,5 @@ pub(super) fn at_run(brief: &Brief, files: &Files, trusted: &Trusted) -> AtRun {
     notes.truncate(NOTES_MOST);
     let has = |server: &Server| brief.tools.contains(&mcp::pattern(&server.name));
     let servers = servers.servers.into_values().filter(has).collect();
-    AtRun { hooks, servers, root: files.root(), notes }
+    AtRun { hooks, servers, root: files.root().to_owned(), notes }
 }

@@ -19,7 +19,7 @@ pub(crate) async fn list(
     params: HookListParams,
 ) -> Result<HookListResult, Error> {
     bounds::place(params.cwd.as_deref(), None)?;
-    let place = Place::of(&context, &origin, params.cwd.as_deref());
+    let place = Place::of(&context, &origin, params.cwd.as_deref()).await?;
     Context::blocking(move || {
         let (found, trusted) = (place.all(), place.known.trust.current());
         let mut problems = found.problems;

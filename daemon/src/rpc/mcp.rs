@@ -24,7 +24,7 @@ pub(crate) async fn list(
     params: McpListParams,
 ) -> Result<McpListResult, Error> {
     bounds::place(params.cwd.as_deref(), None)?;
-    let place = Place::of(&context, &origin, params.cwd.as_deref());
+    let place = Place::of(&context, &origin, params.cwd.as_deref()).await?;
     let env = place.known.table.without_keys(brief::environment(place.env().clone()));
     let cwd = place.files.cwd.clone();
     let read = Context::blocking(move || {

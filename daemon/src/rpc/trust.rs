@@ -27,7 +27,7 @@ pub(crate) async fn list(
     params: TrustListParams,
 ) -> Result<TrustListResult, Error> {
     bounds::place(params.cwd.as_deref(), None)?;
-    let place = Place::of(&context, &origin, params.cwd.as_deref());
+    let place = Place::of(&context, &origin, params.cwd.as_deref()).await?;
     Context::blocking(move || Ok(place.result(&place.known.trust.current()))).await
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn add(
     params: TrustAddParams,
 ) -> Result<TrustListResult, Error> {
     bounds::trust(&params)?;
-    let place = Place::of(&context, &origin, params.cwd.as_deref());
+    let place = Place::of(&context, &origin, params.cwd.as_deref()).await?;
     let now = Clock::start().now();
     Context::blocking(move || {
         let found = place.all();
@@ -63,10 +63,10 @@ pub(crate) async fn remove(
     params: TrustRemoveParams,
 ) -> Result<TrustListResult, Error> {
     bounds::place(params.cwd.as_deref(), params.path.as_deref())?;
-    let place = Place::of(&context, &origin, params.cwd.as_deref());
+    let place = Place::of(&context, &origin, params.cwd.as_deref()).await?;
     Context::blocking(move || {
         let named = params.path.as_ref().map(|path| place.files.cwd.join(path));
-        let path = named.unwrap_or_else(|| place.files.root());
+        let path = named.unwrap_or_else(|| place.files.root().to_owned());
         // What was trusted is known without links; a file may be gone by now.
         let path = path.canonicalize().unwrap_or(path);
         let forget = |trusted: &mut Trusted| -> Result<(), Failed> {
@@ -114,10 +114,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(context: &Context, origin: &Origin, cwd: Option<&str>) -> Self {
-        let by = definition::caller(origin);
-        let files = outside::files(&by.env, &by.directory(cwd));
-        Self { files, known: context.runner.known(), by }
+    pub(super) async fn of(context: &Context, origin: &Origin, cwd: Option<&str>) -> Result<Self, Error> {
+        let (by, known) = (definition::caller(origin), context.runner.known());
+        let cwd = by.directory(cwd);
+        Context::blocking(move || Ok(Self { files: outside::files(&by.env, &cwd), known, by })).await
     }
 
     /// The environment of the caller.
@@ -136,7 +136,7 @@ impl Place {
 
     fn result(&self, trusted: &Trusted) -> TrustListResult {
         let found = self.all();
-        let root: PathBuf = self.files.root();
+        let root: PathBuf = self.files.root().to_owned();
         let shown = |item: &Item| TrustItem {
             kind: match item.kind {
                 Held::Hooks => TrustKind::Hooks,

@@ -21,7 +21,7 @@ const MOST_SEEN: usize = 5000;
 /// How deep directories of agents are searched.
 const DEPTH: usize = 8;
 /// Directories between here and the root of the repository at most.
-const MOST_UP: usize = 64;
+pub(crate) const MOST_UP: usize = 64;
 
 /// Where a definition is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

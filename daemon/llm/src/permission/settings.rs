@@ -1,5 +1,6 @@
 //! Settings files: where rules, directories and the mode come from.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::rule::{Anchors, Behavior, Rule};
 use super::{Mode, Placed, Rules};
-use crate::definition::{Problem, up_to_root};
+use crate::definition::{MOST_UP, Problem, up_to_root};
 use crate::document::{self, Seen};
 
 /// Bytes of a file at most.
@@ -53,6 +54,7 @@ pub struct Files {
     pub home: PathBuf,
     /// Where the agent works.
     pub cwd: PathBuf,
+    root: PathBuf,
 }
 
 /// What settings say of permissions.
@@ -71,9 +73,15 @@ pub struct Settings {
 }
 
 impl Files {
+    /// Files for who works in `cwd`. Looks for the root of the project, so it may block; it stays the root from then on.
+    pub fn new(managed: Option<PathBuf>, home: PathBuf, cwd: PathBuf) -> Self {
+        let root = up_to_root(&cwd).pop().unwrap_or_else(|| cwd.clone());
+        Self { managed, home, cwd, root }
+    }
+
     /// The root of the project.
-    pub fn root(&self) -> PathBuf {
-        up_to_root(&self.cwd).pop().unwrap_or_else(|| self.cwd.clone())
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The file of a source; the session has none.
@@ -93,9 +101,21 @@ impl Files {
             Source::Managed => {
                 self.managed.as_deref().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned()
             }
-            Source::Session | Source::Local | Source::Project => self.root(),
+            Source::Session | Source::Local | Source::Project => self.root.clone(),
             Source::User => self.home.join(".claude"),
         }
+    }
+
+    /// The settings of directories that the project lies in, each with where its patterns begin.
+    fn around(&self) -> impl Iterator<Item = (Source, PathBuf, PathBuf)> {
+        let of = |dir: &Path| {
+            let file = |source, name| (source, dir.join(name), dir.to_owned());
+            [
+                file(Source::Local, ".claude/settings.local.json"),
+                file(Source::Project, ".claude/settings.json"),
+            ]
+        };
+        self.cwd.ancestors().take(MOST_UP).flat_map(of)
     }
 
     /// Reads a rule as this source would mean it.
@@ -103,8 +123,17 @@ impl Files {
     /// # Errors
     /// What is wrong with it.
     pub fn rule(&self, text: &str, behavior: Behavior, source: Source) -> Result<Placed, super::BadRule> {
-        let base = self.base(source);
-        let anchors = Anchors { cwd: &self.cwd, home: &self.home, settings: &base };
+        self.rule_of(&self.base(source), text, behavior, source)
+    }
+
+    fn rule_of(
+        &self,
+        base: &Path,
+        text: &str,
+        behavior: Behavior,
+        source: Source,
+    ) -> Result<Placed, super::BadRule> {
+        let anchors = Anchors { cwd: &self.cwd, home: &self.home, settings: base };
         Ok(Placed { rule: Rule::parse(text, behavior, anchors)?, source })
     }
 }
@@ -118,11 +147,28 @@ impl Settings {
         for source in [Source::Managed, Source::Local, Source::Project, Source::User] {
             if let Some(path) = files.path(source).filter(|path| !paths.contains(path)) {
                 settings.seen.note(&path);
-                settings.read(files, source, &path);
+                settings.read(files, (source, &files.base(source)), &path);
                 paths.push(path);
             }
         }
+        for (source, path, base) in files.around().filter(|(_, path, _)| !paths.contains(path)) {
+            settings.seen.note(&path);
+            if is_ours(&path) {
+                settings.read_around(files, (source, &base), &path);
+            }
+        }
         settings
+    }
+
+    /// Reads what a directory further out forbids: a repository inside of another one, which an agent can make at any
+    /// time, is free of nothing. It allows nothing, and has no word on the mode.
+    fn read_around(&mut self, files: &Files, of: (Source, &Path), path: &Path) {
+        let mut found = Self::default();
+        found.read(files, of, path);
+        found.rules.rules.retain(|placed| placed.rule.behavior() != Behavior::Allow);
+        self.rules.rules.extend(found.rules.rules);
+        self.bypass_disabled |= found.bypass_disabled;
+        self.problems.extend(found.problems);
     }
 
     /// Whether a file is another one now.
@@ -130,7 +176,7 @@ impl Settings {
         self.seen.is_stale()
     }
 
-    fn read(&mut self, files: &Files, source: Source, path: &Path) {
+    fn read(&mut self, files: &Files, (source, base): (Source, &Path), path: &Path) {
         let mut problem = |message: String| self.problems.push(Problem::skip(None, message).at(path));
         let text = match document::read(path, MOST) {
             Ok(Some(text)) => text,
@@ -151,7 +197,7 @@ impl Settings {
         };
         for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
             for text in self.texts(permissions, behavior.as_str(), path) {
-                match files.rule(&text, behavior, source) {
+                match files.rule_of(base, &text, behavior, source) {
                     Ok(placed) => self.rules.rules.push(placed),
                     Err(error) => self.problems.push(Problem::warning(None, error.to_string()).at(path)),
                 }
@@ -216,4 +262,10 @@ impl Settings {
         }
         texts
     }
+}
+
+/// Whether a file is this user's or the system's: anybody can put one into a directory such as `/tmp`.
+fn is_ours(path: &Path) -> bool {
+    let owner = std::fs::metadata(path).map(|metadata| metadata.uid());
+    owner.is_ok_and(|owner| owner == 0 || owner == rustix::process::geteuid().as_raw())
 }

@@ -25,7 +25,7 @@ impl World {
     }
 
     fn files(&self) -> Files {
-        Files { managed: Some(self.at("managed.json")), home: self.at("home"), cwd: self.at("repo") }
+        Files::new(Some(self.at("managed.json")), self.at("home"), self.at("repo"))
     }
 
     fn rules(&self, rules: &[(Behavior, &str)]) -> Rules {
@@ -53,12 +53,50 @@ impl World {
 /// What becomes of a line; for that, no file has to be there.
 fn bash(rules: &[(Behavior, &str)], line: &str) -> Behavior {
     let none = || PathBuf::from("/nowhere");
-    let files = Files { managed: None, home: none(), cwd: none() };
+    let files = Files::new(None, none(), none());
     let read = |(behavior, text): &(Behavior, &str)| files.rule(text, *behavior, Source::Local).unwrap();
     let rules = Rules { rules: rules.iter().map(read).collect(), directories: vec![none()] };
     let input = json!({"command": line});
     decide(Mode::Default, &rules, &Call { tool: "Bash", input: &input, access: Access::Runs, cwd: &none() })
         .behavior
+}
+
+/// PM-03, PM-09: what the directories around a project forbid holds in it, whichever of them is the root of a repository
+/// just then: an agent makes a repository in another one, or takes one away, and is free of nothing. They allow nothing.
+#[test]
+fn a_repository_inside_of_another_one_is_free_of_nothing() {
+    let world = World::new();
+    let write = |path: &str, text: &str| {
+        fs::create_dir_all(world.at(path).parent().unwrap()).unwrap();
+        fs::write(world.at(path), text).unwrap();
+    };
+    let outer = r#"{"permissions": {"deny": ["Read(/secret)", "Bash(rm *)"], "allow": ["Bash(make)"],
+                     "defaultMode": "acceptEdits", "disableBypassPermissionsMode": "disable"}}"#;
+    write("repo/.claude/settings.json", outer);
+    write("repo/src/.claude/settings.local.json", r#"{"permissions": {"ask": ["Bash(git push *)"]}}"#);
+    write("repo/src/deep/x", "");
+    let of = || Files::new(None, world.at("home"), world.at("repo/src/deep"));
+    let judged = |files: &Files| {
+        let settings = Settings::load(files);
+        let decide = |tool: &str, input: Value| {
+            let call = Call { cwd: &files.cwd, ..world.call(tool, &input) };
+            decide(Mode::Default, &settings.rules, &call).behavior
+        };
+        let secret = json!({ "file_path": world.at("repo/secret") });
+        let lines = ["rm x", "git push a", "make"].map(|line| decide("Bash", json!({ "command": line })));
+        (decide("Read", secret), lines, settings.mode.is_some(), settings.bypass_disabled)
+    };
+    let files = of();
+    assert_eq!(judged(&files), (Deny, [Deny, Ask, Allow], true, true), "the root is `repo`");
+    let seen = Settings::load(&files).seen;
+    fs::create_dir(world.at("repo/src/deep/.git")).unwrap();
+    assert_eq!(judged(&files), (Deny, [Deny, Ask, Allow], true, true), "the root stays what it was");
+    assert_eq!(judged(&of()), (Deny, [Deny, Ask, Ask], false, true), "the root is `deep`");
+    fs::remove_dir(world.at("repo/src/deep/.git")).unwrap();
+    fs::remove_dir(world.at("repo/.git")).unwrap();
+    assert_eq!(judged(&of()), (Deny, [Deny, Ask, Ask], false, true), "there is no repository");
+    write("repo/.claude/settings.local.json", "{}");
+    assert!(seen.is_stale(), "a file that comes later, further out, is seen");
 }
 
 /// PM-03: of a line every command has to be allowed, and what can't be told apart never is.

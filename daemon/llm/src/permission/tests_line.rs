@@ -30,7 +30,7 @@ impl World {
 
     fn decide(&self, mode: Mode, rules: &[(Behavior, &str)], line: &str) -> Behavior {
         let (cwd, home) = (self.at("repo"), self.at("home"));
-        let files = Files { managed: None, home, cwd: cwd.clone() };
+        let files = Files::new(None, home, cwd.clone());
         let prot = self.at("prot").display().to_string();
         let read = |(behavior, text): &(Behavior, &str)| {
             files.rule(&text.replace("PROT", &prot), *behavior, Source::Local).unwrap()

@@ -17,8 +17,7 @@ impl Lab {
         for made in ["home/.claude", "repo/.git", "repo/.claude/agents", "repo/below"] {
             fs::create_dir_all(dir.path().join(made)).unwrap();
         }
-        let files =
-            Files { managed: None, home: dir.path().join("home"), cwd: dir.path().join("repo/below") };
+        let files = Files::new(None, dir.path().join("home"), dir.path().join("repo/below"));
         Self { dir, files }
     }
 

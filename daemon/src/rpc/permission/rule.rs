@@ -100,10 +100,6 @@ async fn place_of(
     let by = definition::caller(origin);
     let base = in_session(context, origin, session).await?;
     let cwd = by.directory(cwd.or(base).as_deref());
-    if !cwd.is_dir() {
-        let why = format!("{} is no directory", cwd.display());
-        return Err(Error::new(Kind::InvalidParams, why).with("path", "cwd"));
-    }
     let home = by.env.get("HOME").filter(|home| Path::new(home).is_absolute()).map(PathBuf::from);
     let home = match (home, destination) {
         (Some(home), _) => home,
@@ -114,10 +110,17 @@ async fn place_of(
         }
         (None, _) => PathBuf::from("/"),
     };
-    let files = Files { managed: None, home, cwd };
+    let files = Context::blocking(move || {
+        if cwd.is_dir() {
+            return Ok(Files::new(None, home, cwd));
+        }
+        let why = format!("{} is no directory", cwd.display());
+        Err(Error::new(Kind::InvalidParams, why).with("path", "cwd"))
+    });
+    let files = files.await?;
     let root = match destination {
         PermissionDestination::Session => return Ok((files, None)),
-        PermissionDestination::Project | PermissionDestination::Local => files.root(),
+        PermissionDestination::Project | PermissionDestination::Local => files.root().to_owned(),
         PermissionDestination::User => files.home.clone(),
     };
     let kept = files.path(source_of(destination)).map(|path| Kept { path, root });
