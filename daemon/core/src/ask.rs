@@ -51,6 +51,9 @@ pub enum What {
         tool: Box<str>,
         /// What it is called with, as far as it is shown.
         input: Value,
+        /// Whether that is not all of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cut: bool,
         /// Why it is asked.
         reason: Box<str>,
         /// What the call does, in a word.

@@ -485,7 +485,7 @@ fn answer(p: &AskRespondParams) -> Result<(), Error> {
 /// Refuses an ask that brings more than can be kept.
 pub(crate) fn asked(asked: &Asked) -> Result<(), Error> {
     let shown = match &asked.what {
-        What::Permission { tool, input, reason, risk, root, rules } => {
+        What::Permission { tool, input, reason, risk, root, rules, .. } => {
             texts(&[("tool", Some(tool), TEXT_MOST), ("risk", Some(risk), TEXT_MOST)])?;
             texts(&[("reason", Some(reason), PATH_MOST), ("root", Some(root), PATH_MOST)])?;
             if rules.iter().map(|rule| rule.len()).sum::<usize>() > KEPT_MOST {

@@ -36,6 +36,8 @@ pub enum Progress {
         /// Its tool calls.
         calls: u32,
     },
+    /// A model answered beside the conversation.
+    Aside(Usage),
     /// A tool begins.
     Tool {
         /// Its name.

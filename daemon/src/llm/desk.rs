@@ -204,6 +204,11 @@ impl Host for Desk {
                 micro_usd: self.price().map(|price| price.micro(usage)),
                 calls,
             }),
+            Progress::Aside(usage) => Report::Worked(Step::Aside {
+                input: usage.all_input(),
+                output: usage.output,
+                micro_usd: self.price().map(|price| price.micro(usage)),
+            }),
             Progress::Tool { name, summary } => {
                 self.output.say(&format!("● {name}({})\n", shown::line(&summary)));
                 Report::Worked(Step::Tool { name, summary })

@@ -174,6 +174,7 @@ impl Desk {
     }
 
     async fn send(&self, to: String, message: String, summary: Option<String>) -> Result<Outcome, Error> {
+        self.may_tell(&to).await?;
         let params = MessageSendParams {
             to: to.clone(),
             message: Content::Text(message.clone()),
@@ -187,6 +188,18 @@ impl Desk {
             }
             Err(error) if error.kind == Kind::RecipientUnknown => self.wake(&to, message, error).await,
             Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses a message that has an agent of its own, which is at work, do what it may not do itself.
+    async fn may_tell(&self, to: &str) -> Result<(), Error> {
+        if self.mode().await != Some(Mode::Plan) {
+            return Ok(());
+        }
+        match self.own(to).await {
+            Ok(task) if !task.status.is_done() => self.may_go_on(&task).await,
+            // One that ended is refused when it would go on; others work in their own name.
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 

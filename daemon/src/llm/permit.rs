@@ -90,9 +90,11 @@ impl Desk {
     }
 
     async fn ask_somebody(&self, ask: &Ask, reason: &str) -> Result<Permission, Error> {
+        let input = shown(&ask.input);
         let what = What::Permission {
             tool: ask.tool.as_str().into(),
-            input: shown(&ask.input),
+            cut: input != ask.input,
+            input,
             reason: reason.into(),
             risk: risk(ask.access).into(),
             root: self.judge().root().into(),

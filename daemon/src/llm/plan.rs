@@ -58,7 +58,7 @@ impl Desk {
             return Ok(());
         }
         let why = format!(
-            "{} works in the mode {}, so it does not go on while you plan: begin a new agent, which plans as well, or hand \
+            "{} works in the mode {}, so it does nothing for you while you plan: begin a new agent, which plans as well, or hand \
              in your plan first",
             task.id, task.permission_mode
         );

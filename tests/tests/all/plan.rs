@@ -217,7 +217,7 @@ async fn an_agent_from_before_does_not_go_on_for_one_that_plans() {
     let id = play(&daemon, &conn, &script, more).await;
     let task = conn.wait(&id).await;
     let told = results(&conn, &id).await;
-    assert_eq!(told.matches("does not go on while you plan").count(), 3, "{told}");
+    assert_eq!(told.matches("does nothing for you while you plan").count(), 3, "{told}");
     assert_eq!(
         (&task["status"], &conn.task("kid").await["attempt"]),
         (&json!("completed"), &json!(1)),
@@ -225,6 +225,35 @@ async fn an_agent_from_before_does_not_go_on_for_one_that_plans() {
     );
     let modes = fs::read_to_string(daemon.home.join("modes")).unwrap();
     assert_eq!(modes, "\"permission_mode\":\"acceptEdits\"\n\"permission_mode\":\"plan\"\n");
+    daemon.end().await;
+}
+
+/// I11, C18: nor does one that is at work: who plans has no message for it that would change something; before that it had.
+#[tokio::test]
+async fn an_agent_at_work_does_nothing_for_one_that_plans() {
+    let daemon = Daemon::start();
+    let conn = daemon.connect().await;
+    let waits = "```offline\n- call: Bash\n  with: {command: \"true\"}\n- say: done\n```";
+    let spawn = json!({ "description": "d", "prompt": waits, "model": "offline", "name": "kid",
+        "subagent_type": "general-purpose", "run_in_background": true });
+    let tell = |text: &str| format!("- call: SendMessage\n  with: {{to: kid, message: {text}}}\n");
+    let script = format!(
+        "- call: Agent\n  with: {spawn}\n{}{ENTER}{}{EXIT}{}- say: done\n",
+        tell("first"),
+        tell("second"),
+        tell("third")
+    );
+    let id = play(&daemon, &conn, &script, json!({ "permissionMode": "acceptEdits" })).await;
+    let plan = asked(&conn, &id).await;
+    respond(&conn, &plan, json!({ "behavior": "allow", "mode": "acceptEdits" })).await;
+    let kid = asked(&conn, conn.task("kid").await["id"].as_str().unwrap()).await;
+    respond(&conn, &kid, json!({ "behavior": "deny" })).await;
+    conn.wait(&id).await;
+    let told = results(&conn, &id).await;
+    assert_eq!(told.matches("does nothing for you while you plan").count(), 1, "{told}");
+    let heard = results(&conn, kid["taskId"].as_str().unwrap()).await;
+    let heard = ["first", "second", "third"].map(|text| heard.contains(text));
+    assert_eq!(heard, [true, false, true]);
     daemon.end().await;
 }
 

@@ -281,6 +281,13 @@ fn fitting<'a>(row: &'a Row, params: &AskRespondParams) -> Result<&'a Row, Error
                 "the rules mean the call as it was asked: with another input it is allowed once",
             );
         }
+        (What::Permission { cut: true, .. }, Some(_)) => {
+            return bad(
+                "updatedInput",
+                "the input is too long to be shown whole, and one made from what is shown would leave out the rest: allow \
+                 the call as it is, or deny it and say what is to change",
+            );
+        }
         (What::Permission { .. }, Some(input)) if !input.is_object() => {
             return bad("updatedInput", "the input of a tool is an object");
         }

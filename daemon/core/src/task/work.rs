@@ -61,6 +61,15 @@ pub enum Step {
         /// The tool calls in it.
         calls: u32,
     },
+    /// A model answered beside the conversation: for a search, or for what a conversation is made shorter by.
+    Aside {
+        /// All input, cached or not.
+        input: u64,
+        /// Output.
+        output: u64,
+        /// What it cost, in millionths of a US dollar.
+        micro_usd: Option<u64>,
+    },
     /// A tool begins.
     Tool {
         /// Its name.
@@ -77,14 +86,11 @@ impl Work {
         match step {
             Step::Answered { input, output, micro_usd, calls } => {
                 self.latest_input = input;
-                self.output += output;
-                self.billed += input + output;
-                if let Some(cost) = micro_usd {
-                    *self.micro_usd.get_or_insert_default() += cost;
-                }
+                self.pay(input, output, micro_usd);
                 self.turns += 1;
                 self.calls += u64::from(calls);
             }
+            Step::Aside { input, output, micro_usd } => self.pay(input, output, micro_usd),
             Step::Tool { name, summary } => {
                 if self.activities.len() >= ACTIVITIES {
                     self.activities.remove(0);
@@ -93,6 +99,14 @@ impl Work {
                 self.activities.push(Activity { at: now, tool: name, summary });
             }
             Step::Failed => self.failed_calls += 1,
+        }
+    }
+
+    fn pay(&mut self, input: u64, output: u64, micro_usd: Option<u64>) {
+        self.output += output;
+        self.billed += input + output;
+        if let Some(cost) = micro_usd {
+            *self.micro_usd.get_or_insert_default() += cost;
         }
     }
 

@@ -172,6 +172,7 @@ impl World {
         let permission = What::Permission {
             tool: "Bash".into(),
             input: serde_json::json!({}),
+            cut: false,
             reason: "no rule allows it".into(),
             risk: "runs".into(),
             root: self.random.one(&["/a", "/b"]).into(),

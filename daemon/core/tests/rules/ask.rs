@@ -23,6 +23,7 @@ fn asked(rules: &[&str]) -> Asked {
     let what = What::Permission {
         tool: "Bash".into(),
         input: json!({ "command": "make" }),
+        cut: false,
         reason: "no rule allows it".into(),
         risk: "runs".into(),
         root: "/repo".into(),
@@ -262,6 +263,26 @@ fn an_answer_that_does_not_fit_is_refused() {
     assert_eq!(desk.get(task).pending_asks, 2);
     let answered = desk.ok::<AskRespond>(&person(), other).answer.unwrap();
     assert_eq!(answered.updated_input, Some(json!({ "command": "make all" })));
+}
+
+/// PM-09, I2: what a person makes of the part of an input that they were shown does not stand for all of it: the ask
+/// waits on, and is answered without.
+#[test]
+fn an_input_that_is_shown_in_part_is_not_changed() {
+    let mut desk = Desk::new();
+    let task = running(&mut desk);
+    let mut asked = asked(&[]);
+    let What::Permission { cut, .. } = &mut asked.what else { panic!("{asked:?}") };
+    *cut = true;
+    let id = try_ask(&mut desk, task, 1, asked).unwrap().id;
+    let changed = AskRespondParams {
+        updated_input: Some(json!({ "command": "make" })),
+        ..answer(id, AskBehavior::Allow)
+    };
+    let refused = desk.refused::<AskRespond>(&person(), changed, Kind::InvalidParams);
+    assert_eq!(refused.data["path"], "updatedInput");
+    assert_eq!(desk.get(task).pending_asks, 1);
+    desk.ok::<AskRespond>(&person(), answer(id, AskBehavior::Allow));
 }
 
 /// I8: asks are bounded in size and number; of those that are over the oldest are forgotten.

@@ -83,6 +83,7 @@ fn large_ask(desk: &mut Desk) {
     let what = What::Permission {
         tool: wide(TEXT_MOST).into(),
         input: serde_json::json!(wide(SHOWN_MOST / 6 - 1)),
+        cut: false,
         reason: wide(PROMPT_MOST).into(),
         risk: wide(TEXT_MOST).into(),
         root: wide(PATH_MOST).into(),

@@ -144,7 +144,7 @@ impl Agent {
             }
             if let Some(usage) = outcome.used {
                 counts.count(&usage, self.price.as_ref());
-                self.host.progress(Progress::Answered { usage: *usage, calls: 0 }).await;
+                self.host.progress(Progress::Aside(*usage)).await;
             }
             counts.changed.extend(outcome.changed);
             results.heard.extend(outcome.heard);

@@ -91,7 +91,7 @@ impl Agent {
             (answer.usage, answer.message.text())
         });
         if let Ok((usage, _)) = &made {
-            self.host.progress(Progress::Answered { usage: *usage, calls: 0 }).await;
+            self.host.progress(Progress::Aside(*usage)).await;
         }
         match made {
             Ok((_, Some(text))) => text,
