@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use ccagent_core::ask::answer::Granted;
-use ccagent_llm::definition::{FORK, Profile};
+use ccagent_llm::definition::{FORK, Problem, Profile};
 use ccagent_llm::document::Seen;
 use ccagent_llm::flags::Flags;
 use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source};
@@ -33,8 +33,8 @@ pub(crate) struct Judge {
     /// The files as they were, and what was granted.
     seen: Seen,
     granted: Granted,
-    /// One of the files can't be read.
-    broken: bool,
+    /// What is wrong with the files.
+    problems: Vec<Problem>,
     omitted: Omitted,
 }
 
@@ -72,13 +72,12 @@ impl Judge {
     pub(crate) fn load(mode: &str, home: Option<&str>, cwd: &Path) -> Self {
         let files = Files::new(None, home.unwrap_or("/").into(), cwd.into());
         let mode: Mode = serde_json::from_value(mode.into()).unwrap_or_default();
-        Self::read(mode, files, &Granted::default())
+        Self::read(mode, files, &Granted::default(), &[])
     }
 
-    fn read(mode: Mode, files: Files, granted: &Granted) -> Self {
+    fn read(mode: Mode, files: Files, granted: &Granted, known: &[Problem]) -> Self {
         let Settings { mut rules, bypass_disabled, problems, seen, .. } = Settings::load(&files);
-        let broken = problems.iter().any(|problem| problem.skipped);
-        for problem in problems {
+        for problem in problems.iter().filter(|problem| !known.contains(problem)) {
             tracing::warn!(?problem, "a rule of a settings file is not right, and does not hold");
         }
         let is_in =
@@ -102,7 +101,7 @@ impl Judge {
             rules,
             seen,
             granted: granted.clone(),
-            broken,
+            problems,
             omitted: Omitted::always(Profile::default().default_type()),
         }
     }
@@ -126,8 +125,10 @@ impl Judge {
     /// forbidden: who makes it unreadable, or is half-way through writing it, takes nothing back. Reads files, so it may block.
     pub(crate) fn renewed(&self, mode: Option<&str>, granted: &Granted) -> Self {
         let asked = mode.map_or(self.asked, |mode| serde_json::from_value(mode.into()).unwrap_or_default());
-        let mut renewed = Self { omitted: self.omitted, ..Self::read(asked, self.files.clone(), granted) };
-        if renewed.broken {
+        let mut renewed =
+            Self { omitted: self.omitted, ..Self::read(asked, self.files.clone(), granted, &self.problems) };
+        // One of the files can't be read.
+        if renewed.problems.iter().any(|problem| problem.skipped) {
             let forbids = |placed: &&Placed| match placed.rule.behavior() {
                 Behavior::Deny | Behavior::Ask => placed.source != Source::Session,
                 Behavior::Allow => false,

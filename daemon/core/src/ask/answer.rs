@@ -21,6 +21,8 @@ use crate::task::mode;
 
 /// Rules of a grant at most.
 pub const RULES_MOST: usize = 1000;
+/// Bytes of a grant's rules at most: each call is judged by all of them.
+pub const GRANT_BYTES: usize = 256 << 10;
 /// Grants at most.
 pub const GRANTS_MOST: usize = 10_000;
 
@@ -57,6 +59,11 @@ impl Grant {
     /// How many rules it has.
     const fn len(&self) -> usize {
         self.rules.len() + self.asks.len() + self.denies.len()
+    }
+
+    /// Bytes of its rules.
+    fn bytes(&self) -> usize {
+        [&self.rules, &self.asks, &self.denies].into_iter().flatten().map(|rule| rule.len()).sum()
     }
 
     /// Its rules with what they do.
@@ -205,9 +212,11 @@ impl Core {
             }
         }
         let changed = grant.len() > before;
-        if full || grant.len() > RULES_MOST {
+        if full || changed && (grant.len() > RULES_MOST || grant.bytes() > GRANT_BYTES) {
             let why = "too many rules were granted already: answer once, or write a wider rule by hand";
-            return Err(Error::new(Kind::BadConfig, why).with("limit", RULES_MOST));
+            return Err(Error::new(Kind::BadConfig, why)
+                .with("limit", RULES_MOST)
+                .with("bytes", GRANT_BYTES));
         }
         self.grants.insert(cx, grant);
         Ok(changed)

@@ -1,6 +1,6 @@
 //! Rules that an operator adds: what the core keeps of them, and how long.
 
-use ccagent_core::ask::answer::{Granted, RULES_MOST};
+use ccagent_core::ask::answer::{GRANT_BYTES, Granted, RULES_MOST};
 use ccagent_core::bounds::RULE_MOST;
 use ccagent_proto::method::{PermissionAddRule, PermissionRemoveRule, SessionClose, SessionOpen};
 use ccagent_proto::permission::{
@@ -85,6 +85,14 @@ fn a_rule_that_can_not_be_kept_is_refused() {
     desk.refused::<PermissionAddRule>(&person(), long, Kind::InvalidParams);
     for at in 0..RULES_MOST {
         desk.ok::<PermissionAddRule>(&person(), add(&format!("R{at}"), Deny, Session, &main));
+    }
+    desk.refused::<PermissionAddRule>(&person(), add("A", Allow, Session, &main), Kind::BadConfig);
+    desk.ok::<PermissionAddRule>(&person(), add("R0", Deny, Session, &main));
+
+    let mut desk = Desk::new();
+    for at in 0..GRANT_BYTES / RULE_MOST {
+        let rule = format!("{at:x>RULE_MOST$}");
+        desk.ok::<PermissionAddRule>(&person(), add(&rule, Deny, Session, &main));
     }
     desk.refused::<PermissionAddRule>(&person(), add("A", Allow, Session, &main), Kind::BadConfig);
 }
