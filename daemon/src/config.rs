@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ccagent_core::Limits;
+use ccagent_llm::definition::Precedence;
 use ccagent_llm::provider::setting::Setting;
 use ccagent_llm::search::endpoint::Setting as Endpoint;
 use ccagent_proto::daemon::ConfigValue;
@@ -190,6 +191,21 @@ impl Config {
     /// How many forks may be below each other.
     pub fn max_fork_depth(&self) -> u32 {
         self.count("fork.max_depth")
+    }
+
+    /// Which of several definitions of an agent counts.
+    pub fn precedence(&self) -> Precedence {
+        if self.text("agent.precedence") == "docs" {
+            Precedence::ProjectFirst
+        } else {
+            Precedence::BuiltInFirst
+        }
+    }
+
+    /// Directories of plugins; `~` is the home of whoever asks.
+    pub fn plugins(&self) -> Vec<PathBuf> {
+        let list = self.get("agent.plugins").as_array().into_iter().flatten();
+        list.filter_map(|path| path.as_str().map(PathBuf::from)).collect()
     }
 
     /// Whether agents inside the daemon are held to their directories.

@@ -41,6 +41,7 @@ use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
 use ccagent_core::task::Fork;
 use ccagent_llm::agent::Halt;
+use ccagent_llm::definition::Precedence;
 use ccagent_llm::flags::Flags;
 use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
@@ -93,6 +94,10 @@ pub struct Known {
     pub max_fork_depth: u32,
     /// Whether they write only below the directory that they work in.
     pub confines: bool,
+    /// Which of several definitions of an agent counts.
+    pub precedence: Precedence,
+    /// Directories of plugins; one that begins with `~` is below the home of whoever asks.
+    pub plugins: Vec<PathBuf>,
 }
 
 /// The agents inside the daemon.

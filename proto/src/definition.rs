@@ -140,9 +140,12 @@ pub struct DefinitionValidateParams {
 }
 
 /// Result of `definition.validate`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DefinitionValidateResult {
     /// What is wrong; empty where nothing is.
     pub problems: Vec<Problem>,
+    /// Where the file's agent is from; absent where it is none that there is for the caller.
+    pub source: Option<DefinitionSource>,
 }

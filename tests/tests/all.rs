@@ -32,6 +32,7 @@ mod all {
     mod permission;
     mod permission_rule;
     mod plan;
+    mod plugin;
     mod process;
     mod provider;
     mod question;

@@ -15,6 +15,7 @@ use crate::permission::Mode;
 mod builtin;
 mod catalog;
 mod file;
+mod plugin;
 mod profile;
 
 pub use catalog::{Catalog, Entry, Places, Precedence, Shadowed, Source, Unknown, View};

@@ -30,6 +30,10 @@ pub enum Shape {
     Durability,
     /// `never` or `always`.
     Resume,
+    /// `builtin` or `docs`.
+    Precedence,
+    /// A list of directories.
+    Directories,
 }
 
 impl Shape {
@@ -46,6 +50,8 @@ impl Shape {
             Self::Switch => "true or false",
             Self::Durability => "\"power\" or \"process\"",
             Self::Resume => "\"never\" or \"always\"",
+            Self::Precedence => "\"builtin\" or \"docs\"",
+            Self::Directories => "a list of 100 directories at most, each from the root or from \"~/\"",
         }
     }
 }
@@ -69,6 +75,7 @@ impl Key {
         match self.shape {
             Shape::Count => json!(self.default.parse::<u64>().unwrap_or(0)),
             Shape::Switch => json!(self.default == "true"),
+            Shape::Directories => json!([]),
             Shape::Duration
             | Shape::Bytes
             | Shape::Frame
@@ -76,6 +83,7 @@ impl Key {
             | Shape::Text
             | Shape::Address
             | Shape::Durability
+            | Shape::Precedence
             | Shape::Resume => {
                 json!(self.default)
             }
@@ -94,6 +102,7 @@ impl Key {
             "flags.",
             "ask.",
             "fork.",
+            "agent.",
             "sandbox.",
             "web.",
         ];
@@ -118,6 +127,10 @@ impl Key {
                 text.filter(|text| ["power", "process"].contains(text)).map(|text| json!(text))
             }
             Shape::Resume => text.filter(|text| ["never", "always"].contains(text)).map(|text| json!(text)),
+            Shape::Precedence => {
+                text.filter(|text| ["builtin", "docs"].contains(text)).map(|text| json!(text))
+            }
+            Shape::Directories => directories(given),
         }
     }
 }
@@ -126,6 +139,18 @@ impl Key {
 const FRAME: RangeInclusive<u64> = 64 << 10..=1 << 30;
 /// What a message between agents may have: it stands in one row of the store.
 const MESSAGE: RangeInclusive<u64> = 1..=MESSAGE_MOST;
+
+/// Directories that a list has at most.
+const DIRECTORIES_MOST: usize = 100;
+
+/// A list of directories, where each says where it begins.
+fn directories(given: &toml::Value) -> Option<Value> {
+    let list = given.as_array().filter(|list| list.len() <= DIRECTORIES_MOST)?;
+    let one = |one: &toml::Value| {
+        one.as_str().filter(|path| path.starts_with('/') || path.starts_with("~/")).map(str::to_owned)
+    };
+    list.iter().map(one).collect::<Option<Vec<_>>>().map(|list| json!(list))
+}
 
 /// A size that is within its bounds.
 fn sized(text: Option<&str>, bounds: RangeInclusive<u64>) -> Option<Value> {
@@ -195,6 +220,18 @@ pub const KEYS: &[Key] = &[
         "24h",
         Shape::Duration,
         "how long an ask waits for an answer before it counts as denied",
+    ),
+    key(
+        "agent.precedence",
+        "builtin",
+        Shape::Precedence,
+        "which definition of an agent counts: built-in, plugin, user, project in that order, or the reverse",
+    ),
+    key(
+        "agent.plugins",
+        "",
+        Shape::Directories,
+        "directories of plugins, beside those that the user installed",
     ),
     key("fork.max_depth", "1", Shape::Count, "how many forks may be below each other"),
     key(

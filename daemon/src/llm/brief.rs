@@ -146,7 +146,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let profile = caller.within.profile(params.profile.as_deref())?;
     let flags = known.flags;
     let (cwd, user) = (caller.directory(params.cwd.as_deref()), caller.user());
-    let catalog = caller.catalog(&cwd, profile, flags);
+    let catalog = caller.catalog(&cwd, profile, known);
 
     let main = caller.asks_main(params);
     let named = params.subagent_type.as_deref().or(caller.within.agent.as_deref().filter(|_| main));
@@ -216,10 +216,16 @@ impl Caller {
     }
 
     /// All agents that there are for it in a directory. Reads files, so it may block.
-    pub fn catalog(&self, cwd: &Path, profile: Profile, flags: Flags) -> Catalog {
-        let places = Places { cwd: Some(cwd.to_owned()), user: self.user(), plugins: Vec::new() };
-        let coordinator = self.within.coordinator;
-        Catalog::load(&places, &View { profile, flags, coordinator, ..View::default() })
+    pub fn catalog(&self, cwd: &Path, profile: Profile, known: &Known) -> Catalog {
+        let home = || Some(Path::new(self.env.get("HOME")?));
+        let plugin = |dir: &PathBuf| match dir.strip_prefix("~") {
+            Ok(below) => Some(home()?.join(below)),
+            Err(_) => Some(dir.clone()),
+        };
+        let plugins = known.plugins.iter().filter_map(plugin).collect();
+        let places = Places { cwd: Some(cwd.to_owned()), user: self.user(), plugins };
+        let (flags, precedence) = (known.flags, known.precedence);
+        Catalog::load(&places, &View { profile, flags, coordinator: self.within.coordinator, precedence })
     }
 
     /// Whether its agent is the one that a person talks to: a session's lead, or whom a person asks without a type.

@@ -146,7 +146,7 @@ pub fn opened(
     if let Some(agent) = &params.agent {
         let caller = Caller { within, ..caller.clone() };
         let cwd = caller.directory(params.cwd.as_deref());
-        brief::find(&caller.catalog(&cwd, profile, known.flags), agent)?;
+        brief::find(&caller.catalog(&cwd, profile, known), agent)?;
     }
     if let Some(model) = &params.model {
         may_be(model, &caller.env, known).or_else(|error| match error.kind {

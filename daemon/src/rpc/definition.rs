@@ -60,20 +60,21 @@ pub(crate) async fn get(
 
 /// Says what is wrong with a file of a definition.
 pub(crate) async fn validate(
-    _: Arc<Context>,
+    context: Arc<Context>,
     origin: Origin,
     params: DefinitionValidateParams,
 ) -> Result<DefinitionValidateResult, Error> {
     bounds::definition_file(&params)?;
-    let problems = match (params.path, params.text) {
+    let (problems, from) = match (params.path, params.text) {
         (Some(path), None) => {
             let path = caller(&origin).directory(Some(&path));
-            Context::blocking(move || Ok(definition::validate(&path))).await?
+            let catalog = catalog(&context, &origin, (None, None, None)).await?;
+            Context::blocking(move || Ok((definition::validate(&path), catalog.source_of(&path)))).await?
         }
         (None, Some(text)) => {
             let mut problems = Vec::new();
             definition::parse(&text, &mut problems);
-            problems
+            (problems, None)
         }
         (Some(_), Some(_)) | (None, None) => {
             let why = "give path, a file of a definition, or text, what one would say: just one of them";
@@ -81,7 +82,7 @@ pub(crate) async fn validate(
         }
     };
     let problems = problems.into_iter().take(PROBLEMS_MOST).map(problem).collect();
-    Ok(DefinitionValidateResult { problems })
+    Ok(DefinitionValidateResult { problems, source: from.map(source) })
 }
 
 async fn catalog(
@@ -92,10 +93,10 @@ async fn catalog(
     let asker = origin.connection.caller();
     let found = context.handle.ask(move |core, _| core.surroundings(&asker, session.as_ref()));
     let within = Within::of(&found.await??.0, Texts::default());
-    let flags = context.runner.known().flags;
+    let known = context.runner.known();
     let profile = within.profile(profile.as_deref())?;
     let caller = brief::Caller { within, ..caller(origin) };
-    Context::blocking(move || Ok(caller.catalog(&caller.directory(cwd.as_deref()), profile, flags))).await
+    Context::blocking(move || Ok(caller.catalog(&caller.directory(cwd.as_deref()), profile, &known))).await
 }
 
 pub(super) fn caller(origin: &Origin) -> brief::Caller {

@@ -126,7 +126,7 @@ impl Place {
     }
 
     fn catalog(&self) -> Catalog {
-        self.by.catalog(&self.files.cwd, Profile::default(), self.known.flags)
+        self.by.catalog(&self.files.cwd, Profile::default(), &self.known)
     }
 
     /// All that there is. Reads files, so it may block.

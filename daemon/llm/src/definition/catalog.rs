@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::file::{self, Problem};
-use super::{Definition, Profile, builtin};
+use super::{Definition, Profile, builtin, plugin};
 use crate::document::{self, Seen};
 use crate::flags::Flags;
 
@@ -56,7 +56,7 @@ pub struct Places {
     pub cwd: Option<PathBuf>,
     /// The user's `.claude`.
     pub user: Option<PathBuf>,
-    /// The directories of plugins.
+    /// Directories of plugins, beside those that the user installed.
     pub plugins: Vec<PathBuf>,
 }
 
@@ -129,8 +129,8 @@ impl Catalog {
         let mut found: Vec<(Source, Option<PathBuf>, Definition)> = Vec::new();
         let built_in = builtin::of(view);
         found.extend(built_in.into_iter().map(|one| (Source::BuiltIn, None, one)));
-        for plugin in &places.plugins {
-            catalog.plugin(plugin, &mut found);
+        for plugin in plugin::all(places, &mut catalog.seen, &mut catalog.problems) {
+            catalog.plugin(&plugin, &mut found);
         }
         if let Some(user) = &places.user {
             catalog.read_all(Source::User, &user.join("agents"), &mut found);
@@ -169,6 +169,21 @@ impl Catalog {
         self.entries.get(name).is_some_and(|entry| entry.source == Source::BuiltIn)
     }
 
+    /// Where a file's definition is from, whether it counts or is shadowed; `None` for a file of none of the places.
+    pub fn source_of(&self, path: &Path) -> Option<Source> {
+        let named = path.file_name();
+        let real = path.canonicalize().ok()?;
+        let is_it = |known: &Option<PathBuf>| {
+            let known = known.as_ref().filter(|known| known.file_name() == named);
+            known.and_then(|known| known.canonicalize().ok()).is_some_and(|known| known == real)
+        };
+        self.list().find_map(|entry| {
+            let shadowed = entry.shadowed.iter().map(|one| (one.source, &one.path));
+            let mut all = std::iter::once((entry.source, &entry.path)).chain(shadowed);
+            all.find(|(_, path)| is_it(path)).map(|(source, _)| source)
+        })
+    }
+
     /// What is wrong with the files.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -202,18 +217,19 @@ impl Catalog {
     }
 
     /// The agents of a plugin: their names say so, and they can't widen what the user allowed.
-    fn plugin(&mut self, root: &Path, found: &mut Vec<(Source, Option<PathBuf>, Definition)>) {
-        let Some(plugin) = root.file_name().and_then(|name| name.to_str()) else { return };
-        let agents = root.join("agents");
-        let from = found.len();
-        self.read_all(Source::Plugin, &agents, found);
-        for (_, path, definition) in &mut found[from..] {
-            let below = path.as_ref().and_then(|path| path.strip_prefix(&agents).ok()?.parent());
-            let dirs = below.into_iter().flatten().map(|dir| dir.to_string_lossy().into_owned());
-            let parts: Vec<String> =
-                [plugin.to_owned()].into_iter().chain(dirs).chain([definition.name.clone()]).collect();
-            definition.name = parts.join(":");
-            (definition.hooks, definition.mcp_servers, definition.permission_mode) = (None, None, None);
+    fn plugin(&mut self, plugin: &plugin::Plugin, found: &mut Vec<(Source, Option<PathBuf>, Definition)>) {
+        let mut own = Vec::new();
+        self.read_all(Source::Plugin, &plugin.root.join("agents"), &mut own);
+        for (source, path, mut definition) in own {
+            let at = path.clone().unwrap_or_default();
+            let problems = plugin::take_in(plugin, &at, &mut definition);
+            self.problems.extend(problems.into_iter().map(|problem| problem.at(&at)));
+            if plugin::is_name(&definition.name) {
+                found.push((source, path, definition));
+            } else {
+                let why = format!("{:?} is no name that an agent can be called by", definition.name);
+                self.problems.push(Problem::skip(None, why).at(&at));
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Definition;
+use super::{Definition, plugin};
 use crate::document;
 
 /// Bytes of a file at most.
@@ -82,7 +82,10 @@ impl Problem {
 pub fn validate(path: &Path) -> Vec<Problem> {
     let mut problems = Vec::new();
     match document::read(path, MOST) {
-        Ok(Some(text)) => drop(parse(&text, &mut problems)),
+        Ok(Some(text)) => {
+            let definition = parse(&text, &mut problems).filter(|_| plugin::has(path));
+            problems.extend(definition.iter().flat_map(plugin::passed_over));
+        }
         Ok(None) => problems.push(Problem::skip(None, "there is no such file")),
         Err(error) => problems.push(Problem::skip(None, error.to_string())),
     }

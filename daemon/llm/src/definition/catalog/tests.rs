@@ -77,6 +77,8 @@ fn plugin_agents_are_named_after_their_plugin_and_lose_their_mode() {
     let catalog = world.load();
     let entry = catalog.get("plug:dir:reviewer").unwrap();
     assert_eq!((entry.source, entry.definition.permission_mode), (Source::Plugin, None));
+    let passed_over = |problem: &Problem| !problem.skipped && problem.message.contains("`permissionMode`");
+    assert_eq!(catalog.problems().iter().filter(|one| passed_over(one)).count(), 2);
     assert!(catalog.get("plug:other").is_ok());
 }
 
