@@ -316,7 +316,7 @@ impl Core {
             // As it stands by now, like a task.
             Request::TasklistCreate(_) => {
                 // Older daemons did not remember when it was made.
-                let (key, made) = answer.split_once('@').unzip();
+                let (key, made) = answer.rsplit_once('@').unzip();
                 let key = tasklist::Key::parse(key.unwrap_or(&answer)).ok_or_else(|| internal(&answer))?;
                 let item = self.item_view(&key)?;
                 if made.is_some_and(|made| made != item.created_at.to_string()) {

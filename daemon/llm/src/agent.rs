@@ -129,6 +129,8 @@ struct Counts {
     repeats: calls::Repeats,
     /// What became of the calls of the newest answer, as far as they are done and it is not said yet.
     done: Vec<Option<Outcome>>,
+    /// The same once all are done, until it is said.
+    results: Option<Results>,
     /// How often in a row hooks kept it from ending.
     objections: u32,
 }
@@ -148,6 +150,8 @@ enum Leave {
     Done,
     Halted,
     TooLong(String),
+    /// What its calls came to ends it, and is not said yet.
+    Called(Problem),
     Problem(Problem),
 }
 
@@ -177,9 +181,7 @@ impl Agent {
         self.context.left.end().await;
         let leave = match leave {
             Leave::Halted => self.close(&mut counts).await.err().unwrap_or(Leave::Halted),
-            Leave::Problem(problem) if !counts.done.is_empty() => {
-                self.close(&mut counts).await.err().unwrap_or(Leave::Problem(problem))
-            }
+            Leave::Called(problem) => self.close(&mut counts).await.err().unwrap_or(Leave::Problem(problem)),
             leave => leave,
         };
         ended::of(self.messages.get(self.begins..).unwrap_or_default(), counts, leave)
@@ -239,7 +241,10 @@ impl Agent {
         }
         let last = self.messages.last().filter(|last| last.calls().next().is_some()).cloned();
         let Some(last) = last else { return Ok(()) };
-        let Results { content, heard } = self.results(&last, counts).await;
+        let Results { content, heard } = match counts.results.take() {
+            Some(results) => results,
+            None => self.results(&last, counts).await,
+        };
         self.say(Message { role: Role::User, content }, heard.clone()).await?;
         if !heard.is_empty() {
             self.host.acknowledge(heard).await;
@@ -260,8 +265,8 @@ impl Agent {
         }
         let message = Message { role: Role::User, content };
         if !message.content.is_empty() && all.is_empty() {
+            self.messages.push(message.clone());
             self.transcript.results(&message).await?;
-            self.messages.push(message);
         } else if !message.content.is_empty() {
             self.say(message, ids).await?;
         }
@@ -271,10 +276,11 @@ impl Agent {
         Ok(())
     }
 
-    /// Says something to the model, with the ids of what came in it.
+    /// Says something to the model, with the ids of what came in it. It counts as said from the beginning: where the run is
+    /// ended at once, what is being written is written all the same, and must not be said twice.
     async fn say(&mut self, message: Message, ids: Vec<String>) -> Result<(), Leave> {
+        self.messages.push(message.clone());
         self.transcript.message(&message, ids.clone()).await?;
-        self.messages.push(message);
         self.seen.extend(ids);
         Ok(())
     }
@@ -358,7 +364,10 @@ impl Agent {
         }
         if answer.message.calls().next().is_some() {
             let results = self.call_all(&answer.message, counts).await?;
-            return self.take_incoming(results).await;
+            counts.results = Some(results.clone());
+            self.take_incoming(results).await?;
+            counts.results = None;
+            return Ok(());
         }
         let empty = answer.message.text().is_none();
         match answer.stop {

@@ -22,8 +22,9 @@ impl Desk {
         let mode = self.setting().await.map(|setting| setting.mode).unwrap_or_default();
         let mut told = false;
         for (result, call) in results.iter_mut().zip(last.calls()) {
+            let asks = made_by(&call, &found.messages, &asks);
             if let (Block::ToolResult { content, is_error, .. }, Some(outcome)) =
-                (result, late(&call, &asks, &mode))
+                (result, late(&call, asks, &mode))
             {
                 (*content, *is_error, told) = (mask.text(outcome.text), outcome.is_error, true);
             }
@@ -41,14 +42,26 @@ fn is_put(call: &Call<'_>) -> bool {
     matches!(call.name, "AskUserQuestion" | "ExitPlanMode")
 }
 
-/// What the ask that a call made came to, where somebody answered it.
-fn late(call: &Call<'_>, asks: &[(Option<Box<str>>, Ask)], mode: &str) -> Option<Outcome> {
-    let made = asks.iter().find(|(by, ask)| match by {
-        Some(by) => **by == *call.id,
-        // Older daemons did not store it: the newest ask that the call can have made.
+/// The ask that a call made, as far as its id says that. Some providers number the calls of each answer anew, so an id
+/// that an earlier call has too says it only together with the words; older daemons stored no id, and the newest ask with
+/// the words is meant.
+fn made_by<'a>(
+    call: &Call<'_>,
+    messages: &[Message],
+    asks: &'a [(Option<Box<str>>, Ask)],
+) -> Option<&'a Ask> {
+    let is_once = messages.iter().flat_map(Message::calls).filter(|other| other.id == call.id).count() == 1;
+    let made = asks.iter().find(|(by, ask)| match by.as_deref() {
+        Some(by) if is_once => by == call.id,
+        Some(by) => by == call.id && can_have_made(call, ask),
         None => can_have_made(call, ask),
     });
-    let ask = made.map(|(_, ask)| ask).filter(|ask| ask.state == AskState::Answered)?;
+    made.map(|(_, ask)| ask)
+}
+
+/// What an ask came to for the call that made it, where somebody answered.
+fn late(call: &Call<'_>, made: Option<&Ask>, mode: &str) -> Option<Outcome> {
+    let ask = made.filter(|ask| ask.state == AskState::Answered)?;
     match call.name {
         "AskUserQuestion" => Some(question::told(ask.questions.as_deref()?, ask)),
         "ExitPlanMode" => {
@@ -96,8 +109,8 @@ mod tests {
         let told = |plan: &str, asks: &[Ask], mode: &str| {
             let input = json!({ "plan": plan });
             let asks: Vec<_> = asks.iter().map(|ask| (None, ask.clone())).collect();
-            late(&Call { id: "1", name: "ExitPlanMode", input: &input }, &asks, mode)
-                .map(|outcome| outcome.text)
+            let call = Call { id: "1", name: "ExitPlanMode", input: &input };
+            late(&call, made_by(&call, &[], &asks), mode).map(|outcome| outcome.text)
         };
         assert!(told("first", std::slice::from_ref(&denied), "plan").unwrap().contains("smaller"));
         assert!(
@@ -107,8 +120,9 @@ mod tests {
         assert_eq!(told("first", &[withdrawn, denied], "plan"), None);
         assert_eq!(told("other", &[allowed], "default"), None);
     }
-    /// I1: an answer belongs to the call that asked, also where another one asks the same in the same words, and where a
-    /// hook or an older question gave the ask others.
+
+    /// I1: an answer belongs to the call that asked, also where another one asks the same in the same words, where a hook
+    /// gave the ask other words, and where each answer of the model numbers its calls anew.
     #[test]
     fn an_answer_is_not_told_for_another_call_with_the_same_words() {
         let options = json!([{ "label": "yes", "description": "" }, { "label": "no", "description": "" }]);
@@ -122,9 +136,22 @@ mod tests {
         let input = json!({ "questions": questions });
         let told = |id: &str| {
             let call = Call { id, name: "AskUserQuestion", input: &input };
-            late(&call, &asks, "default").map(|outcome| outcome.text.lines().last().unwrap().to_owned())
+            let once = [Message::assistant(vec![asks_as(id, &input)])];
+            late(&call, made_by(&call, &once, &asks), "default")
+                .map(|outcome| outcome.text.lines().last().unwrap().to_owned())
         };
         let said = ["a", "b", "c"].map(told);
         assert_eq!(said, [Some("yes".to_owned()), Some("no".to_owned()), None]);
+
+        let other = json!({ "questions": [] });
+        let call = Call { id: "a", name: "AskUserQuestion", input: &other };
+        let once = [Message::assistant(vec![asks_as("a", &other)])];
+        assert!(made_by(&call, &once, &asks).is_some(), "a hook changed the words");
+        let again = [once[0].clone(), once[0].clone()];
+        assert_eq!(made_by(&call, &again, &asks), None, "an earlier call had this id");
+    }
+
+    fn asks_as(id: &str, input: &Value) -> Block {
+        Block::ToolUse { id: id.to_owned(), name: "AskUserQuestion".to_owned(), input: input.clone() }
     }
 }

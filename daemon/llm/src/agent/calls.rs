@@ -81,7 +81,7 @@ impl Repeats {
 }
 
 /// What the calls of an answer gave, and what is acknowledged once that stands in the transcript.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Results {
     pub(super) content: Vec<Block>,
     pub(super) heard: Vec<String>,
@@ -121,11 +121,11 @@ impl Agent {
             }
         }
         if let Some(why) = counts.done.iter().flatten().find_map(|outcome| outcome.halt.clone()) {
-            return Err(Leave::Problem(Problem::new("hookStopped", why)));
+            return Err(Leave::Called(Problem::new("hookStopped", why)));
         }
         if let Some((name, times)) = repeated {
             let why = format!("the same call of {name} failed {times} times in a row");
-            return Err(Leave::Problem(Problem::new("repeatedFailure", why)));
+            return Err(Leave::Called(Problem::new("repeatedFailure", why)));
         }
         Ok(self.results(message, counts).await)
     }

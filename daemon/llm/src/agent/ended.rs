@@ -55,7 +55,7 @@ pub(super) fn of(messages: &[Message], counts: Counts, leave: Leave) -> Ended {
         Leave::Done => Finish::Completed,
         Leave::Halted => Finish::Halted,
         Leave::TooLong(why) => Finish::Failed(Problem::new("contextTooLong", why)),
-        Leave::Problem(problem) => Finish::Failed(problem),
+        Leave::Called(problem) | Leave::Problem(problem) => Finish::Failed(problem),
     };
     let mut said = messages.iter().rev().filter(|message| message.role == Role::Assistant);
     let mut changed = counts.changed;

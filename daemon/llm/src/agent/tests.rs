@@ -30,6 +30,8 @@ struct Notes {
     tools: Mutex<Vec<String>>,
     more: Mutex<VecDeque<bool>>,
     denied: Vec<&'static str>,
+    /// Ends the run at once where something is looked for behind a call.
+    ends: Option<CancellationToken>,
     /// Whether hooks object to its end.
     objects: bool,
     objections: Mutex<Vec<u32>>,
@@ -43,6 +45,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Host for Notes {
     fn incoming(&self) -> BoxFuture<'_, Vec<Incoming>> {
+        if let Some(force) = self.ends.as_ref().filter(|_| !lock(&self.tools).is_empty()) {
+            force.cancel();
+            return std::future::pending().boxed();
+        }
         ready(lock(&self.came).pop_front().unwrap_or_default()).boxed()
     }
 

@@ -74,3 +74,32 @@ async fn a_run_that_ends_over_its_calls_keeps_their_results() {
     assert_eq!(failed(&lab.run(step).await), "repeatedFailure");
     assert_eq!(results(&lab).await, [("wrong".to_owned(), true), ("wrong".to_owned(), true)]);
 }
+
+/// I1, RS-12: what all calls came to is kept, too, where the run is ended at once before it is said.
+#[tokio::test]
+async fn a_forced_halt_behind_the_calls_keeps_them() {
+    let mut lab = Lab::new();
+    lab.host = Arc::new(Notes { ends: Some(lab.halt.force.clone()), ..Notes::default() });
+    lab.say("m1", "Do it.");
+    let ended = lab.run("- call: Echo\n  with: {text: a}\n").await;
+    assert_eq!((ended.finish, ended.changed.len()), (Finish::Halted, 1));
+    assert_eq!(results(&lab).await, [("a".to_owned(), false)]);
+}
+
+/// I2, RS-12: where a run is ended at once while results are being written, they are not written once more: a provider
+/// takes one result of a call.
+#[tokio::test]
+async fn what_is_being_written_is_not_said_twice() {
+    for heard in [Vec::new(), vec!["end:a".to_owned()]] {
+        let lab = Lab::new();
+        let mut agent = lab.agent("- say: never\n").await;
+        let call = Block::ToolUse { id: "c1".into(), name: "Echo".into(), input: Value::Null };
+        agent.messages = vec![Message::user("Do it."), Message::assistant(vec![call])];
+        let content = unanswered(&agent.messages);
+        let mut counts = Counts { results: Some(Results { content, heard }), ..Counts::default() };
+        let results = counts.results.clone().unwrap();
+        assert!(agent.take_incoming(results).now_or_never().is_none(), "it is being written");
+        agent.close(&mut counts).await.unwrap();
+        assert_eq!(agent.messages.len(), 3);
+    }
+}
