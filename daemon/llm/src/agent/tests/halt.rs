@@ -88,18 +88,25 @@ async fn a_forced_halt_behind_the_calls_keeps_them() {
 
 /// I2, RS-12: where a run is ended at once while results are being written, they are not written once more: a provider
 /// takes one result of a call.
-#[tokio::test]
-async fn what_is_being_written_is_not_said_twice() {
+#[test]
+fn what_is_being_written_is_not_said_twice() {
+    // The one thread that writes is held until the run is over.
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     for heard in [Vec::new(), vec!["end:a".to_owned()]] {
-        let lab = Lab::new();
-        let mut agent = lab.agent("- say: never\n").await;
-        let call = Block::ToolUse { id: "c1".into(), name: "Echo".into(), input: Value::Null };
-        agent.messages = vec![Message::user("Do it."), Message::assistant(vec![call])];
-        let content = unanswered(&agent.messages);
-        let mut counts = Counts { results: Some(Results { content, heard }), ..Counts::default() };
-        let results = counts.results.clone().unwrap();
-        assert!(agent.take_incoming(results).now_or_never().is_none(), "it is being written");
-        agent.close(&mut counts).await.unwrap();
-        assert_eq!(agent.messages.len(), 3);
+        runtime.block_on(async {
+            let lab = Lab::new();
+            let mut agent = lab.agent("- say: never\n").await;
+            let call = Block::ToolUse { id: "c1".into(), name: "Echo".into(), input: Value::Null };
+            agent.messages = vec![Message::user("Do it."), Message::assistant(vec![call])];
+            let results = Results { content: unanswered(&agent.messages), heard };
+            let mut counts = Counts { results: Some(results.clone()), ..Counts::default() };
+            let (go, wait) = std::sync::mpsc::channel::<()>();
+            let held = tokio::task::spawn_blocking(move || wait.recv());
+            assert!(agent.take_incoming(results).now_or_never().is_none(), "it is being written");
+            drop(go);
+            held.await.unwrap().unwrap_err();
+            agent.close(&mut counts).await.unwrap();
+            assert_eq!(lab.messages().await, agent.messages[2..]);
+        });
     }
 }
