@@ -19,6 +19,7 @@ mod late;
 pub mod lead;
 mod output;
 pub(crate) mod outside;
+mod overrides;
 mod permit;
 mod plan;
 mod put;

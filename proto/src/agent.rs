@@ -43,7 +43,8 @@ pub struct AgentSpawnParams {
     pub persist: Option<bool>,
     /// `claude`, `qlogic`, `minimal` or `executor`.
     pub profile: Option<String>,
-    /// Overrides of the context.
+    /// What its context has instead of what it would have: `options` (`model`, `effort`, `maxTurns`, `maxTokens`, `maxUsd`,
+    /// `criticalReminder`), `agentId`, `agentType`, `messages`, `readFileState` (paths), `abortController` (a task).
     #[serde(default, deserialize_with = "crate::json::object")]
     pub overrides: Option<serde_json::Map<String, serde_json::Value>>,
     /// What the child shares with its parent.

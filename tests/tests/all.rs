@@ -29,6 +29,7 @@ mod all {
     mod node;
     mod notification;
     mod output;
+    mod overrides;
     mod permission;
     mod permission_rule;
     mod plan;

@@ -22,6 +22,7 @@ pub mod index;
 pub mod list;
 pub(crate) mod mode;
 pub(crate) mod output;
+pub mod overrides;
 pub mod queue;
 pub mod resolve;
 pub mod resume;
@@ -44,7 +45,7 @@ use crate::record::Record;
 use crate::table::Stored;
 
 pub use archive::Archive;
-pub use brief::{Agents, Brief, Fork, Own};
+pub use brief::{Agents, Brief, Fork, Given, Own};
 pub use index::Tasks;
 pub use spec::{Budget, Spec};
 pub use work::{Step, Work};

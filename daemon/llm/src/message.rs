@@ -3,8 +3,12 @@
 //! The shape is that of Anthropic's Messages API, which is the richest of those that we speak; the other providers'
 //! forms are made from it, and read into it, where they leave and arrive.
 
+mod given;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use given::{BadTurn, given};
 
 /// Who says a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! ```text
 //! {"type":"system", …}  what the agent is: once, first
 //! {"type":"forked", …}  the turns of the parent that a fork goes on from: once, second
+//! {"type":"given", …}   the turns that its spawner had its conversation begin with: once, second
 //! {"type":"message", …} a turn
 //! {"type":"compacted", …} the turns so far are replaced by these
 //! ```
@@ -87,6 +88,10 @@ enum Entry {
         parent: String,
         messages: Vec<Message>,
     },
+    Given {
+        at: u64,
+        messages: Vec<Message>,
+    },
     Compacted {
         at: u64,
         messages: Vec<Message>,
@@ -134,7 +139,7 @@ pub struct Found {
     pub header: Header,
     /// The turns that count.
     pub messages: Vec<Message>,
-    /// How many of them are its parent's, where it is a fork: its own task stands behind them.
+    /// How many of them are not its own, but its parent's or given: its own task stands behind them.
     pub begins: usize,
     /// Where the newest of its own prompts stands; the first of its own turns, where none does.
     pub asked: usize,
@@ -213,6 +218,14 @@ impl Transcript {
         self.append(&Entry::Forked { at: now_ms(), parent, messages }, Sync::Now).await
     }
 
+    /// Begins a conversation with turns that are not its agent's own.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub async fn given(&self, messages: Vec<Message>) -> Result<(), TranscriptError> {
+        self.append(&Entry::Given { at: now_ms(), messages }, Sync::Now).await
+    }
+
     /// Puts other turns in the place of all so far.
     ///
     /// # Errors
@@ -275,7 +288,7 @@ fn read(path: &Path, from: impl Read, mut each: impl FnMut(&[u8])) -> Result<(Li
             break;
         }
         let entry = serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?;
-        let anew = matches!(entry, Entry::Forked { .. } | Entry::Compacted { .. });
+        let anew = matches!(entry, Entry::Forked { .. } | Entry::Given { .. } | Entry::Compacted { .. });
         counts = if anew { bytes } else { counts + bytes };
         if counts > MOST {
             return Err(damaged(format!("the conversation is longer than {MOST} bytes here")));
@@ -301,7 +314,7 @@ impl Lines {
                 self.messages.push(Message { role, content });
                 self.seen.extend(ids);
             }
-            Entry::Forked { messages, .. } => {
+            Entry::Forked { messages, .. } | Entry::Given { messages, .. } => {
                 (self.begins, self.asked) = (messages.len(), messages.len());
                 self.messages = messages;
             }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::lead::{self, Within};
-use super::{Known, fork, outside};
+use super::{Known, fork, outside, overrides};
 
+use ccagent_core::task::overrides::Overrides;
 use ccagent_core::task::{Agents, Brief};
 use ccagent_llm::alias;
 use ccagent_llm::definition::{Catalog, Definition, Entry, FORK, MemoryScope, Places, Profile, Source, View};
@@ -143,6 +144,8 @@ pub fn of(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<W
 /// # Errors
 /// `agentTypeNotFound`, `zeroTools`, `featureOff`, `invalidParams`.
 pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> Result<Worked, Error> {
+    let overrides = Overrides::of(params)?;
+    let params = &overrides.applied(params);
     let profile = caller.within.profile(params.profile.as_deref())?;
     let flags = known.flags;
     let (cwd, user) = (caller.directory(params.cwd.as_deref()), caller.user());
@@ -160,6 +163,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let definition = entry.as_ref().map(|entry| &entry.definition);
     let routed = route::of(&asked(params, profile, known, (definition, caller))).map_err(no_fork)?;
     if let (Route::Fork, Some(ancestor)) = (routed.route, &caller.ancestor) {
+        overrides::refuse_of_fork(&overrides)?;
         return fork::of(params, caller, known, ancestor, (find(&catalog, FORK)?, routed));
     }
     let entry = entry.map_or_else(|| find(&catalog, FORK), Ok)?;
@@ -176,8 +180,9 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let prompt = text(&base, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
     let own_turns = entry.definition.max_turns.map(Into::into);
     let (effort, max_turns) = caller.by.effort_and_turns();
+    let called = overrides::effort(&overrides)?;
     let brief = Brief {
-        definition: entry.definition.name.clone(),
+        definition: overrides.agent_type.clone().unwrap_or_else(|| entry.definition.name.clone()),
         model,
         permission_mode,
         background,
@@ -188,12 +193,13 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         writable: known.confines.then(|| standing(&cwd)).into_iter().collect(),
         reminder: params.critical_reminder.clone(),
         initial: entry.definition.initial_prompt.clone().filter(|_| caller.within.leads),
-        effort: entry.definition.effort.and_then(|effort| word(&effort)).or(effort),
+        effort: called.or(entry.definition.effort).and_then(|effort| word(&effort)).or(effort),
         max_turns: params.max_turns.or(own_turns).or(max_turns),
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
         own: outside.own,
         agents: agents(&catalog, &pool, flags),
+        given: overrides::given(&overrides, &cwd)?,
         fork: None,
     };
     Ok(Worked { brief, entry, routed, pool, prompt, model_source, missing, mode_source, held: outside.held })

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ccagent_core::session::lead::Setting;
-use ccagent_core::task::{Brief, Fork};
+use ccagent_core::task::{Brief, Fork, Given};
 use ccagent_llm::definition::{Entry, FORK};
 use ccagent_llm::flags::Flags;
 use ccagent_llm::model::{Said, Source};
@@ -155,6 +155,7 @@ pub(super) fn of(
         }),
         own: parent.own.clone(),
         agents: parent.agents.clone(),
+        given: Given::default(),
         initial: None,
         writable: parent.writable.clone(),
     };

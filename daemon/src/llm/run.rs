@@ -27,7 +27,7 @@ use super::errands::Means;
 use super::lead::Model;
 use super::output::{Output, Writer, Written};
 use super::setup::{Looked, Setup};
-use super::{Inner, Known, failed, fork};
+use super::{Inner, Known, failed, fork, overrides};
 use crate::driver::{Clock, Handle};
 
 /// The file of the conversation, in the task's directory.
@@ -136,6 +136,9 @@ async fn prepare(
     let mut found = conversation(start, &brief).await?;
     begin(&desk, &mut found, &mask).await?;
     let files = inner.files_for(brief.fork.as_ref().filter(|_| fork::is_new(&found)));
+    if !brief.given.files.is_empty() && is_new(&brief, &found) {
+        overrides::note(&brief, &files).await;
+    }
     inner.has_files(start.task, run, &files);
     let (mut servers, mut asides) = company.join(&desk, &halt).await;
     let work = prompts(&brief, first.filter(|_| is_new(&brief, &found)), later);
@@ -250,6 +253,7 @@ async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
     if let Some(fork) = &brief.fork {
         fork::inherit(fork, Path::new(&start.directory), &mut found).await?;
     }
+    overrides::begin(brief, &mut found).await?;
     Ok(found)
 }
 
@@ -268,7 +272,8 @@ async fn begun(path: &Path, brief: &Brief) -> Result<Found, String> {
 
 /// Whether nothing stands in a conversation yet that is its agent's own.
 fn is_new(brief: &Brief, found: &Found) -> bool {
-    found.messages.is_empty() || brief.fork.is_some() && fork::is_new(found)
+    let not_its_own = brief.fork.is_some() || !brief.given.messages.is_empty();
+    found.messages.is_empty() || not_its_own && fork::is_new(found)
 }
 
 /// Says to an agent what it is given to do, unless an earlier run said it, and with it what is said beside it. What that
@@ -303,7 +308,9 @@ async fn take_up(
 /// The agents that it can spawn, where it is told of them in its first turn; a fork has its parent's.
 fn attached(brief: &Brief, found: &Found) -> Option<String> {
     match &brief.agents {
-        Some(Agents::Attached(list)) if found.messages.is_empty() => {
+        Some(Agents::Attached(list))
+            if found.messages.is_empty() || brief.fork.is_none() && is_new(brief, found) =>
+        {
             Some(format!("<system-reminder>\n{list}\n</system-reminder>"))
         }
         Some(Agents::Attached(_) | Agents::Tool(_)) | None => None,

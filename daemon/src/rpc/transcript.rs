@@ -89,6 +89,9 @@ pub(crate) async fn context(
         max_tokens: brief.and_then(|brief| brief.max_tokens),
         memory: brief.and_then(|brief| brief.memory.clone()),
         may_ask: brief.map(|brief| brief.tools.iter().any(|tool| tool == "AskUserQuestion")),
+        read_file_state: brief.map(|brief| brief.given.files.clone()).filter(|files| !files.is_empty()),
+        abort_controller: brief.and_then(|brief| brief.given.stopped_with),
+        effort: brief.and_then(|brief| brief.effort.clone()),
         fork: brief.and_then(fork),
     })
 }

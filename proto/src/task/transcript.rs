@@ -65,6 +65,12 @@ pub struct TaskContextResult {
     pub memory: Option<String>,
     /// Whether it may ask a person questions of its own; absent for a program.
     pub may_ask: Option<bool>,
+    /// Files that it had seen when it began, where its spawn said so.
+    pub read_file_state: Option<Vec<String>>,
+    /// The task with whose stop it is stopped, where that is not its parent.
+    pub abort_controller: Option<TaskId>,
+    /// How much its model thinks.
+    pub effort: Option<String>,
     /// What it went on from, where it is a fork.
     pub fork: Option<ForkContext>,
 }

@@ -39,6 +39,27 @@ impl Own {
     }
 }
 
+/// What a spawn set of an agent's context (CX-08).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Given {
+    /// The turns that its conversation begins with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Value>,
+    /// Files that it has seen, as they are when it begins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// The task with whose stop it is stopped, instead of its parent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_with: Option<TaskId>,
+}
+
+impl Given {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// An agent inside the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
@@ -88,6 +109,9 @@ pub struct Brief {
     /// The agents that it can spawn, and where it is told of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
+    /// What its spawner set of its context.
+    #[serde(default, skip_serializing_if = "Given::is_nothing")]
+    pub given: Given,
     /// What it goes on from, where it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,

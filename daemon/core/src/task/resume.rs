@@ -298,6 +298,7 @@ fn refuse_new_work(params: &AgentSpawnParams) -> Result<(), Error> {
         ("cwd", params.cwd.is_some()),
         ("stdin", params.stdin.is_some()),
         ("after", params.after.is_some()),
+        ("overrides", params.overrides.is_some()),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         None => super::shape::refuse_unbuilt(params),

@@ -67,6 +67,7 @@ pub(super) fn refuse_unbuilt(params: &AgentSpawnParams) -> Result<(), Error> {
     let of_model = [
         ("criticalReminder", params.critical_reminder.is_some()),
         ("systemPrompt", params.system_prompt.is_some()),
+        ("overrides", params.overrides.is_some()),
         ("profile", params.profile.is_some()),
         ("maxTurns", params.max_turns.is_some()),
         ("maxTokens", params.max_tokens.is_some()),
@@ -81,7 +82,6 @@ pub(super) fn refuse_unbuilt(params: &AgentSpawnParams) -> Result<(), Error> {
     }
     let wanted = [
         ("writeScopes", params.write_scopes.is_some()),
-        ("overrides", params.overrides.is_some()),
         ("share", params.share.is_some()),
         ("planModeRequired", params.plan_mode_required == Some(true)),
     ];

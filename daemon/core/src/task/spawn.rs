@@ -3,6 +3,7 @@
 mod lead;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ccagent_proto::agent::{AgentExplainResult, AgentSpawnParams, AgentSpawnResult, SpawnStatus};
 use ccagent_proto::event::Topic;
@@ -12,6 +13,7 @@ use ccagent_proto::{Error, Kind, Millis, SessionId, TaskId};
 use serde_json::json;
 use uuid::Uuid;
 
+use super::overrides::Overrides;
 use super::resolve::Found;
 use super::{Budget, Launch, Outcome, Row, Spec, State, shape};
 use crate::caller::{Caller, Who};
@@ -43,6 +45,10 @@ struct Plan {
     route: &'static str,
     reasons: Vec<String>,
     writable: Vec<Box<str>>,
+    /// The id that its spawner chose.
+    id: Option<TaskId>,
+    /// With whose stop it is stopped, where that is not its parent's.
+    stopped_with: Option<TaskId>,
 }
 
 impl Core {
@@ -64,7 +70,7 @@ impl Core {
             self.has_queue_room(&plan.session, &plan.waits)?;
         }
 
-        let id = TaskId(Uuid::from_u128(cx.ids.id()));
+        let id = plan.id.unwrap_or_else(|| TaskId(Uuid::from_u128(cx.ids.id())));
         let doomed = plan.doomed;
         let (row, launch) = self.rows_of(cx, caller, id, plan, params);
         cx.put(Record::Launch(launch));
@@ -146,6 +152,8 @@ impl Core {
         shape::refuse_unbuilt(params)?;
         let session = self.session_of(caller, params.session_id.as_ref())?;
         let argv = shape::command_of(params)?;
+        let Overrides { agent_id, abort_controller, .. } = Overrides::of(params)?;
+        agent_id.map_or(Ok(()), |id| self.is_new_id(id))?;
         shape::check_mode(params.permission_mode.as_deref())?;
         self.refuse_below_stop(self.task_of(caller))?;
         self.has_output_room()?;
@@ -167,6 +175,8 @@ impl Core {
             route,
             reasons,
             writable: self.writable_of(caller),
+            id: agent_id,
+            stopped_with: abort_controller.map(|named| self.stopped_with(caller, &named)).transpose()?,
         })
     }
 
@@ -279,10 +289,14 @@ impl Core {
         mut plan: Plan,
         mut params: AgentSpawnParams,
     ) -> (Row, Launch) {
+        let mut brief = caller.brief.clone();
+        if let (Some(brief), Some(with)) = (&mut brief, plan.stopped_with) {
+            Arc::make_mut(brief).given.stopped_with = Some(with);
+        }
         let launch = Launch {
             id,
             argv: std::mem::take(&mut plan.argv),
-            brief: caller.brief.clone(),
+            brief,
             prompt: params.prompt.take(),
             cwd: std::mem::take(&mut plan.cwd),
             base: (*caller.base).clone(),
@@ -330,7 +344,7 @@ impl Core {
             spec: spec.into(),
             session: plan.session,
             parent: plan.parent,
-            above: plan.parent.filter(|id| self.tasks.get(id).is_some()),
+            above: plan.stopped_with.or(plan.parent).filter(|id| self.tasks.get(id).is_some()),
             name: plan.name.map(Into::into),
             team_number: plan.team.as_ref().and_then(|team| self.teams.get(team)?.number),
             team: plan.team.map(Into::into),

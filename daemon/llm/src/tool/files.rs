@@ -80,6 +80,18 @@ impl Files {
         }
     }
 
+    /// Notes a file as it is now. It blocks.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub fn note(&self, path: &Path) -> Result<(), String> {
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        let file = super::path::open(path).map_err(|outcome| outcome.text)?;
+        let (stamp, _) = load(&file).map_err(failed)?;
+        self.saw(super::path::real(path).map_err(failed)?, stamp);
+        Ok(())
+    }
+
     /// Whether a file is what was seen of it.
     pub(super) fn check(&self, path: &Path, now: Stamp) -> Result<(), Unseen> {
         match self.lock().files.get(path) {

@@ -41,6 +41,8 @@ impl Core {
             writable: self.writable_of(caller),
             route: "lead",
             reasons: Vec::new(),
+            id: None,
+            stopped_with: None,
         };
         let spawn = AgentSpawnParams {
             prompt: Some(params.text),
