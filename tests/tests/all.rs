@@ -21,6 +21,7 @@ mod all {
     mod hostile;
     mod idempotency;
     mod lead;
+    mod lifecycle;
     mod llm;
     mod log;
     mod mailbox;

@@ -260,9 +260,13 @@ impl Core {
             self.drop_teams_of(cx, &id);
         }
         self.rehome(cx, &id);
-        self.release_lead(cx, &id);
+        let idle = self.release_lead(cx, &id);
         self.drop_list(cx, &id.0);
         self.sessions.remove(cx, &id);
+        // No prompt comes for it any more (CX-13).
+        if let Some(lead) = idle {
+            self.task_event(cx, lead, Topic::Task, "task.status", serde_json::json!({}));
+        }
         cx.delete(lead::Texts::KIND, id.to_string());
         self.end_grant(cx, &id);
         if let Some(vault) = self.live.session_vaults.remove(&id) {

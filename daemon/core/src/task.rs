@@ -19,6 +19,7 @@ mod confine;
 pub(crate) mod foreground;
 pub mod hold;
 pub mod index;
+mod lifecycle;
 pub mod list;
 pub(crate) mod mode;
 pub(crate) mod output;

@@ -315,11 +315,11 @@ impl Core {
         mail || self.tasks.children(row.id).any(|child| self.untold(row.id, child).is_some())
     }
 
-    /// The lead of a closed session is a task like any other.
-    pub(super) fn release_lead(&mut self, cx: &mut Cx<'_>, session: &SessionId) {
-        if let Some(id) = self.lead_of(session).map(|row| row.id) {
-            self.tasks.update(cx, id, |row| row.retain = false);
-        }
+    /// The lead of a closed session is a task like any other. Gives one that has no turn under way.
+    pub(super) fn release_lead(&mut self, cx: &mut Cx<'_>, session: &SessionId) -> Option<TaskId> {
+        let (id, idle) = self.lead_of(session).map(|row| (row.id, row.is_done()))?;
+        self.tasks.update(cx, id, |row| row.retain = false);
+        idle.then_some(id)
     }
 
     /// A session whose lead was removed gets another one, which knows nothing of it (A14).

@@ -140,7 +140,7 @@ impl Core {
                     )
                     .with("taskId", id.to_string()));
                 }
-                self.task_event(cx, id, Topic::Task, "task.removed", json!({}));
+                self.task_event(cx, id, Topic::Task, "task.removed", json!({ "lifecycle": "stopped" }));
                 self.drop_notices(cx, id);
                 if let Some(row) = self.tasks.remove(cx, id) {
                     self.keep_answers(cx, &row);

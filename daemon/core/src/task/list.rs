@@ -135,8 +135,9 @@ impl Core {
         }
         let wanted = params.r#for.unwrap_or_default();
         let there = |row: &&Row| match wanted {
-            // A process agent is never idle, and asks nothing that we see: only its end counts.
-            WaitFor::Done | WaitFor::Idle => row.is_done(),
+            WaitFor::Done => row.is_done(),
+            // A program is never idle, and asks nothing that we see: only its end counts.
+            WaitFor::Idle => row.is_done() || self.sleeps(row),
             WaitFor::Waiting => row.is_done() || self.waiting_for_answer(row.id).is_some(),
         };
         let over = match params.mode {

@@ -348,6 +348,9 @@ impl Core {
         if data.get("status").is_none() {
             data["status"] = json!(row.status());
         }
+        if topic == Topic::Task && data.get("lifecycle").is_none() {
+            data["lifecycle"] = json!(self.lifecycle(row));
+        }
         for (key, value) in [("name", &row.name), ("teamName", &row.team)] {
             if let Some(value) = value {
                 data[key] = json!(value);
