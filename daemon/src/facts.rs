@@ -259,6 +259,7 @@ fn known(config: &Config, trust: Arc<Trust>) -> Known {
         search,
         max_fork_depth: config.max_fork_depth(),
         confines: config.confines(),
+        stall: config.duration("task.stall"),
         precedence: config.precedence(),
         plugins: config.plugins(),
         flags: serde_json::from_value(flags.collect::<serde_json::Map<_, _>>().into()).unwrap_or_default(),

@@ -95,6 +95,8 @@ pub struct Known {
     pub max_fork_depth: u32,
     /// Whether they write only below the directory that they work in.
     pub confines: bool,
+    /// How long nothing may come of what they do; 0 is as long as it takes.
+    pub stall: Duration,
     /// Which of several definitions of an agent counts.
     pub precedence: Precedence,
     /// Directories of plugins; one that begins with `~` is below the home of whoever asks.

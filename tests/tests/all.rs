@@ -47,6 +47,7 @@ mod all {
     mod shell;
     mod shim;
     mod spawn;
+    mod stall;
     mod stop;
     mod store;
     mod systemd;

@@ -127,6 +127,8 @@ struct Counts {
     partial: String,
     changed: Vec<std::path::PathBuf>,
     repeats: calls::Repeats,
+    /// How often in a row nothing came of a call.
+    stalls: u32,
     /// What became of the calls of the newest answer, as far as they are done and it is not said yet.
     done: Vec<Option<Outcome>>,
     /// The same once all are done, until it is said.
@@ -325,7 +327,7 @@ impl Agent {
             match delta {
                 Delta::Began => partial.clear(),
                 Delta::Text(text) => partial.push_str(text),
-                Delta::Thinking(_) | Delta::Call(_) => {}
+                Delta::Sent | Delta::Thinking(_) | Delta::Call(_) => {}
             }
             shown.take(host, delta);
         };
@@ -447,7 +449,7 @@ impl Shown {
                 host.show(text);
                 self.open = !text.ends_with('\n');
             }
-            Delta::Began | Delta::Thinking(_) | Delta::Call(_) => {}
+            Delta::Sent | Delta::Began | Delta::Thinking(_) | Delta::Call(_) => {}
         }
     }
 

@@ -28,6 +28,7 @@ pub mod retry;
 pub mod setting;
 pub mod sibling;
 mod sse;
+pub mod stall;
 #[cfg(test)]
 pub(crate) mod stub;
 
@@ -54,6 +55,8 @@ pub struct Request<'a> {
 /// What a stream brings before its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delta<'a> {
+    /// The request leaves: whatever held it back is over.
+    Sent,
     /// The answer has begun: its prompt is in the provider's cache now.
     Began,
     /// Text.
@@ -125,6 +128,14 @@ pub enum Failure {
     /// It said nothing for too long.
     #[error("the provider was silent for {} s", .0.as_secs())]
     Silent(Duration),
+    /// Nothing more came of it.
+    #[error("the answer stalled: nothing came for {} s {}", after.as_secs(), phase.place())]
+    Stalled {
+        /// How far it was.
+        phase: stall::Phase,
+        /// How long nothing came.
+        after: Duration,
+    },
     /// What it said is not what the protocol says.
     #[error("the provider's answer can't be understood: {0}")]
     Malformed(String),
@@ -145,6 +156,7 @@ impl Failure {
             | Self::Server(_)
             | Self::Cut(_)
             | Self::Silent(_)
+            | Self::Stalled { .. }
             | Self::Malformed(_) => true,
             Self::Authentication(_) | Self::TooLong(_) | Self::Invalid(_) => false,
         }
@@ -157,6 +169,7 @@ impl Failure {
             Self::Server(_)
             | Self::Cut(_)
             | Self::Silent(_)
+            | Self::Stalled { .. }
             | Self::Malformed(_)
             | Self::Authentication(_)
             | Self::TooLong(_)
@@ -173,6 +186,7 @@ impl Failure {
             Self::Server(_) | Self::Cut(_) | Self::Silent(_) | Self::Malformed(_) | Self::Invalid(_) => {
                 "provider"
             }
+            Self::Stalled { .. } => "stalled",
             Self::TooLong(_) => "contextTooLong",
         }
     }

@@ -3,6 +3,7 @@
 mod agent;
 mod ask_user_question;
 mod bash;
+mod beat;
 mod change;
 mod edit;
 pub mod files;
@@ -56,6 +57,7 @@ use crate::provider::mask::Mask;
 pub use agent::Agent;
 pub use ask_user_question::{AskUserQuestion, Choice, Question};
 pub use bash::{Bash, Left};
+pub use beat::Beat;
 pub use edit::Edit;
 pub use files::Files;
 pub use glob::Glob;
@@ -201,6 +203,8 @@ pub struct Outcome {
     pub heard: Vec<String>,
     /// Why the agent is to end now.
     pub halt: Option<String>,
+    /// Whether nothing came of it for too long.
+    pub stalled: bool,
     /// Tokens of a model that it asked.
     pub used: Option<Box<Usage>>,
 }
@@ -242,6 +246,8 @@ pub struct Context {
     pub shim: PathBuf,
     /// What shell commands left running.
     pub left: Left,
+    /// Signs of life of its calls.
+    pub beat: Beat,
     /// The rest of the daemon.
     pub host: Arc<dyn Host>,
 }

@@ -205,6 +205,12 @@ pub const KEYS: &[Key] = &[
     key("task.archive_count", "100000", Shape::Count, "how many archived tasks are kept"),
     key("task.run", "0s", Shape::Duration, "wall time of a run at most; 0s is none"),
     key(
+        "task.stall",
+        "600s",
+        Shape::Duration,
+        "how long nothing may come of what an agent with a model does; 0s is as long as it takes",
+    ),
+    key(
         "task.auto_background",
         "120s",
         Shape::Duration,

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
+use ccagent_core::session::lead::Setting;
 use ccagent_core::task::{Agents, Brief, Launch, Own, Prompt, Untold};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
 use ccagent_llm::mcp::Connected;
@@ -15,7 +17,7 @@ use ccagent_llm::message::{Block, Message, Role};
 use ccagent_llm::pool;
 use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
-use ccagent_llm::tool::{self, Context, Left, Tool};
+use ccagent_llm::tool::{self, Beat, Context, Left, Tool};
 use ccagent_llm::transcript::{self, Found, Header, PROMPT, Transcript};
 use ccagent_proto::task::TaskError;
 use futures_util::FutureExt as _;
@@ -42,6 +44,8 @@ const TEXT_MOST: usize = 32_000;
 pub(super) const OUTPUT_MOST: u32 = 16_384;
 /// Tokens of a conversation from which on it is compacted: models that are asked over a network have 200 000 and more.
 const CONTEXT: u64 = 160_000;
+/// How long nothing may come of what an agent in the background does, in milliseconds.
+const STALL: &str = "CLAUDE_ASYNC_AGENT_STALL_TIMEOUT_MS";
 /// How often the same call may fail in a row (M148).
 const REPEATS_MOST: u32 = 5;
 /// Changed files that are named.
@@ -109,6 +113,7 @@ async fn prepare(
     let company = Company::of(&looked, (&brief, &launch.cwd), start, &inner.settings.shim);
     let Looked { provider, judge, programs, temp, writable, .. } = looked;
     let mask = Mask::new(secrets(&known, &env, &start.token));
+    let stall = stall(&known, &env, &setting);
     let desk = Arc::new(Desk {
         task: start.task,
         attempt: start.attempt,
@@ -156,6 +161,7 @@ async fn prepare(
         files,
         shim: inner.settings.shim.clone(),
         left: Left::default(),
+        beat: Beat::default(),
         host: desk.clone(),
     };
     let agent = Agent {
@@ -176,7 +182,7 @@ async fn prepare(
         max_output: OUTPUT_MOST,
         effort: brief.effort.clone(),
         price: route.price,
-        patience: Patience::default(),
+        patience: Patience { stall, ..Patience::default() },
         halt,
     };
     Ok((agent, servers, brief))
@@ -205,6 +211,16 @@ fn secrets(known: &Known, env: &BTreeMap<String, String>, token: &str) -> Vec<St
     let search = known.search.as_ref().and_then(|search| search.key(env));
     let search = search.map(|key| key.reveal().to_owned());
     known.table.secrets(env).map(str::to_owned).chain([token.to_owned()]).chain(search).collect()
+}
+
+/// How long nothing may come of what it does: as the config says, and where it runs in the background, as the environment
+/// of its spawner says; 0 is as long as it takes.
+fn stall(known: &Known, env: &BTreeMap<String, String>, setting: &Setting) -> Option<Duration> {
+    let said = env.get(STALL).filter(|_| setting.background).and_then(|text| {
+        let read = text.trim().parse().map(Duration::from_millis);
+        read.inspect_err(|error| tracing::warn!(%error, text, "{STALL} is no number of milliseconds")).ok()
+    });
+    Some(said.unwrap_or(known.stall)).filter(|stall| !stall.is_zero())
 }
 
 /// What bounds a run.

@@ -89,7 +89,7 @@ fn error(failure: &Failure) -> Error {
         Failure::Invalid(why) if why.contains("HTTP 404") => (Kind::Provider, "model"),
         Failure::Invalid(_) => (Kind::Provider, "refused"),
         Failure::Server(_) => (Kind::Provider, "provider"),
-        Failure::Cut(_) | Failure::Silent(_) => (Kind::Provider, "network"),
+        Failure::Cut(_) | Failure::Silent(_) | Failure::Stalled { .. } => (Kind::Provider, "network"),
         Failure::Malformed(_) => (Kind::Provider, "protocol"),
     };
     let said = Error::new(kind, failure.to_string()).with("cause", cause);

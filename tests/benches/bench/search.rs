@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use ccagent_llm::tool::{Context, Files, Glob, Grep, Left, Tool};
+use ccagent_llm::tool::{Beat, Context, Files, Glob, Grep, Left, Tool};
 use ccagent_llm::{Host, Incoming, Progress, host::Permission, tool::Ask};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use serde_json::{Value, json};
@@ -119,6 +119,7 @@ fn context(tree: &Path) -> Context {
         files: Files::default(),
         shim: PathBuf::new(),
         left: Left::default(),
+        beat: Beat::default(),
         host: Arc::new(Nobody),
     }
 }

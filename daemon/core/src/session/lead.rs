@@ -85,6 +85,8 @@ pub struct Setting {
     pub model: String,
     /// Its permission mode.
     pub mode: String,
+    /// Whether it runs in the background.
+    pub background: bool,
     /// Whether it leads its session.
     pub leads: bool,
     /// Whether its session is a coordinator's.
@@ -115,6 +117,7 @@ impl Core {
         Some(Setting {
             model: row.spec.model.as_deref().unwrap_or_default().to_owned(),
             mode: self.mode_of(row).to_owned(),
+            background: row.backgrounded,
             leads: self.is_lead(row),
             coordinator: session.is_some_and(|session| session.coordinator),
             profile: session.and_then(|session| session.profile.clone()),

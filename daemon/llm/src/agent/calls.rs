@@ -14,7 +14,10 @@ use super::{Agent, Counts, Leave, Problem, unanswered};
 use crate::hook::Word;
 use crate::host::{Permission, Progress};
 use crate::message::{Block, Call, Message};
-use crate::tool::{Ask, Outcome, Spec, Tool, cut};
+use crate::tool::{Access, Ask, Outcome, Spec, Tool, cut};
+
+/// How often in a row nothing may come of calls, before the run ends.
+const STALLS: u32 = 1;
 
 /// The tools of one agent: what is offered to its model, and what it may call. The offer is a hint; what is not in the
 /// pool is refused here, whatever the model was told (TP-17).
@@ -111,6 +114,7 @@ impl Agent {
                 break;
             }
         }
+        let stalled = self.stalled(&calls, counts);
         let mut repeated = None;
         for (call, done) in calls.iter().zip(&mut counts.done) {
             let outcome =
@@ -122,6 +126,9 @@ impl Agent {
         }
         if let Some(why) = counts.done.iter().flatten().find_map(|outcome| outcome.halt.clone()) {
             return Err(Leave::Called(Problem::new("hookStopped", why)));
+        }
+        if let Some(why) = stalled {
+            return Err(Leave::Problem(Problem::new("stalled", why)));
         }
         if let Some((name, times)) = repeated {
             let why = format!("the same call of {name} failed {times} times in a row");
@@ -196,11 +203,52 @@ impl Agent {
         } else {
             Either::Right(turn.write().await)
         };
-        let mut outcome = tool.call_as(&self.context, call.id, ask.input.clone()).await;
+        let mut outcome = self.made(&***tool, call.id, &ask).await;
         outcome.text = self.context.mask.text(outcome.text);
         cut(&mut outcome.text, self.context.most);
         self.after(&ask, call.id, said, &mut outcome).await;
         outcome
+    }
+}
+
+impl Agent {
+    /// Makes a call that was allowed. One of which nothing comes for too long is ended; who waits for somebody else does
+    /// not stall (M150).
+    async fn made(&self, tool: &dyn Tool, id: &str, ask: &Ask) -> Outcome {
+        let making = tool.call_as(&self.context, id, ask.input.clone());
+        let most = match ask.access {
+            Access::Talks | Access::Steers => None,
+            Access::Reads | Access::Writes | Access::Runs | Access::Fetches => self.patience.stall,
+        };
+        // A tenth longer: a call that has the same bound of its own ends by that.
+        let Some(most) = most.map(|most| most + most / 10) else { return making.await };
+        self.context.beat.felt();
+        tokio::select! {
+            biased;
+            outcome = making => outcome,
+            () = self.context.beat.missed(most) => Outcome {
+                stalled: true,
+                ..Outcome::error(format!(
+                    "Nothing came of this call for {} s, so it was ended. It may have taken effect, or not: look before \
+                     you repeat it.",
+                    most.as_secs_f32()
+                ))
+            },
+        }
+    }
+
+    /// Why the run is to end, where nothing came of calls twice in a row.
+    fn stalled(&self, calls: &[Call<'_>], counts: &mut Counts) -> Option<String> {
+        let stalled = |done: &Option<Outcome>| done.as_ref().is_some_and(|outcome| outcome.stalled);
+        let Some(at) = counts.done.iter().position(stalled) else {
+            counts.stalls = 0;
+            return None;
+        };
+        counts.stalls += 1;
+        let secs = self.patience.stall.unwrap_or_default().as_secs();
+        let name = calls.get(at).map_or("a tool", |call| call.name);
+        let why = || format!("nothing came of a call of {name} for {secs} s, twice in a row");
+        (counts.stalls > STALLS).then(why)
     }
 }
 

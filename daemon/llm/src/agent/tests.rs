@@ -2,6 +2,7 @@
 
 mod compact;
 mod halt;
+mod stall;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -180,6 +181,7 @@ impl Lab {
                 files: crate::tool::Files::default(),
                 shim: PathBuf::new(),
                 left: crate::tool::Left::default(),
+                beat: crate::tool::Beat::default(),
                 host: self.host.clone(),
             }),
             transcript,

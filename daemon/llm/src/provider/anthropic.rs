@@ -55,7 +55,7 @@ impl Anthropic {
         before: &[Message],
         sink: Sink<'_>,
     ) -> Result<(Answer, search::Searched), Failure> {
-        let mut events = self.endpoint.ask("/v1/messages", self.headers.clone(), body).await?;
+        let mut events = self.endpoint.ask("/v1/messages", self.headers.clone(), body, sink).await?;
         let mut reader = stream::Reader::default();
         while let Some(data) = events.next().await? {
             if let Some(answer) = reader.event(&data, before, sink)? {

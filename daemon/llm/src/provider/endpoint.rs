@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use reqwest::header::{HeaderMap, HeaderValue};
 
-use super::Failure;
 use super::http::{Asked, Http};
 use super::limiter::Limiter;
 use super::mask::Mask;
 use super::refusal;
 use super::sse::Events;
+use super::{Delta, Failure, Sink};
 
 /// Where requests go.
 #[derive(Clone, Debug)]
@@ -26,8 +26,15 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Sends a request when the limiter lets it pass, and waits until its answer begins.
-    pub(super) async fn ask(&self, path: &str, headers: HeaderMap, body: Vec<u8>) -> Result<Events, Failure> {
+    pub(super) async fn ask(
+        &self,
+        path: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        sink: Sink<'_>,
+    ) -> Result<Events, Failure> {
         let pass = self.limiter.admit().await?;
+        sink(Delta::Sent);
         let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
         match self.http.post(&url, headers, body).await? {
             Asked::Answer(events) => {
@@ -56,6 +63,7 @@ impl Endpoint {
             Failure::Server(text) => Failure::Server(self.mask.text(text)),
             Failure::Cut(text) => Failure::Cut(self.mask.text(text)),
             Failure::Silent(duration) => Failure::Silent(duration),
+            Failure::Stalled { phase, after } => Failure::Stalled { phase, after },
             Failure::Malformed(text) => Failure::Malformed(self.mask.text(text)),
             Failure::TooLong(text) => Failure::TooLong(self.mask.text(text)),
             Failure::Invalid(text) => Failure::Invalid(self.mask.text(text)),

@@ -104,6 +104,7 @@ impl Limiter {
             | Failure::Server(_)
             | Failure::Cut(_)
             | Failure::Silent(_)
+            | Failure::Stalled { .. }
             | Failure::Malformed(_)
             | Failure::TooLong(_)
             | Failure::Invalid(_) => return,

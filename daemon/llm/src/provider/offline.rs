@@ -129,6 +129,7 @@ impl Offline {
         };
         let ended = || Step { say: Some("The script has ended.".to_owned()), ..Step::default() };
         let step = steps.get(place.answers).cloned().unwrap_or_else(ended);
+        sink(Delta::Sent);
         if let Some(wait) = &step.wait {
             let wait = humantime::parse_duration(wait)
                 .map_err(|error| Failure::Invalid(format!("wait: {error}")))?;

@@ -60,7 +60,7 @@ impl OpenAi {
     async fn ask(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Answer, Failure> {
         let body = body(request, self.limit);
         let asked = body.len();
-        let mut events = self.endpoint.ask("/chat/completions", self.headers.clone(), body).await?;
+        let mut events = self.endpoint.ask("/chat/completions", self.headers.clone(), body, sink).await?;
         let mut reader = stream::Reader::new(asked);
         loop {
             match events.next().await {

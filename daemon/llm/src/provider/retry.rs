@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Answer, Failure, Provider, Request, Sink};
+use super::{Answer, Failure, Provider, Request, Sink, stall};
 use crate::host::{Host, Progress};
+
+/// How often a request that stalled is made again.
+const STALLS: u32 = 1;
 
 /// How long a request is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub struct Patience {
     pub most: Duration,
     /// The longest pause that a provider may ask for.
     pub asked: Duration,
+    /// How long nothing may come of a request that left, and of a call; `None`: as long as it takes (M150).
+    pub stall: Option<Duration>,
 }
 
 impl Default for Patience {
@@ -25,6 +30,7 @@ impl Default for Patience {
             first: Duration::from_millis(500),
             most: Duration::from_secs(30),
             asked: Duration::from_mins(10),
+            stall: None,
         }
     }
 }
@@ -55,13 +61,17 @@ pub async fn answer(
     patience: Patience,
     host: &dyn Host,
 ) -> Result<Answer, Failure> {
-    let mut tries = 0;
+    let (mut tries, mut stalls) = (0, 0);
     loop {
-        let failure = match provider.answer(request, &mut *sink).await {
+        let failure = match stall::answer(provider, request, &mut *sink, patience.stall).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
         tries += 1;
+        stalls += u32::from(matches!(failure, Failure::Stalled { .. }));
+        if stalls > STALLS {
+            return Err(failure);
+        }
         let Some(pause) = patience.pause(tries, &failure, fastrand::f64()) else { return Err(failure) };
         tracing::debug!(%failure, tries, ?pause, "a request is tried again");
         host.progress(Progress::Backoff { pause, why: failure.to_string() }).await;

@@ -169,6 +169,7 @@ pub(super) async fn ask(
     let mut brought = Vec::new();
     let mut sink = |delta: Delta<'_>| {
         brought.push(match delta {
+            Delta::Sent => return,
             Delta::Began => "began".to_owned(),
             Delta::Text(text) => text.to_owned(),
             Delta::Thinking(text) => format!("({text})"),

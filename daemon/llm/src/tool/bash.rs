@@ -30,7 +30,7 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Access, Context, Outcome, Spec, Tool, field};
+use super::{Access, Beat, Context, Outcome, Spec, Tool, field};
 use crate::host::Background;
 use crate::quote;
 use crate::tether::{LeaderEnded, Tether, TetherError};
@@ -143,7 +143,7 @@ async fn run(context: &Context, command: &str, timeout: Duration) -> Result<Outc
         () = context.stop.cancelled() => Err("The command was stopped with the agent."),
         // Before the output, which may never leave a moment for anything else.
         () = tokio::time::sleep(timeout) => Err("The command's time was up: it was ended, with all that it started."),
-        ended = until_end(&mut tether, &mut output, &mut kept) => ended.map_err(|_| {
+        ended = until_end(&mut tether, &mut output, (&mut kept, &context.beat)) => ended.map_err(|_| {
             "The command's supervisor was killed: whether it ended is not known. Look before you repeat it."
         }),
     };
@@ -194,7 +194,11 @@ async fn tethered(shim: &Path, spec: &TetherSpec) -> Result<(Tether, Receiver), 
 }
 
 /// Takes the output until the shell has ended.
-async fn until_end(tether: &mut Tether, output: &mut Receiver, kept: &mut Kept) -> io::Result<LeaderEnded> {
+async fn until_end(
+    tether: &mut Tether,
+    output: &mut Receiver,
+    (kept, beat): (&mut Kept, &Beat),
+) -> io::Result<LeaderEnded> {
     let mut buffer = vec![0; 64 << 10];
     let mut open = true;
     loop {
@@ -203,7 +207,10 @@ async fn until_end(tether: &mut Tether, output: &mut Receiver, kept: &mut Kept) 
             ended = tether.leader() => return ended,
             read = output.read(&mut buffer), if open => match read {
                 Ok(0) | Err(_) => open = false,
-                Ok(read) => kept.add(&buffer[..read]),
+                Ok(read) => {
+                    beat.felt();
+                    kept.add(&buffer[..read]);
+                }
             },
         }
     }

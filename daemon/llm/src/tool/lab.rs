@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Context, Files, Left, Outcome, Tool};
+use super::{Ask, Beat, Context, Files, Left, Outcome, Tool};
 use crate::host::{Host, Incoming, Permission, Progress};
 
 #[derive(Debug)]
@@ -53,6 +53,7 @@ pub(super) fn context(dir: &Path) -> Context {
         files: Files::default(),
         shim: PathBuf::new(),
         left: Left::default(),
+        beat: Beat::default(),
         host: Arc::new(Nobody),
     }
 }
