@@ -14,6 +14,7 @@ mod all {
     mod coordinator;
     mod definition;
     mod event;
+    mod executor;
     mod explain;
     mod fork;
     mod framing;

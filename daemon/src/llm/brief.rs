@@ -26,10 +26,12 @@ use ccagent_llm::provider::choose::{Route as Reached, Table, Way};
 use ccagent_llm::route::{self, Asked, NoFork, Route, Routed, Type};
 use ccagent_llm::tool;
 use ccagent_proto::agent::AgentSpawnParams;
-use ccagent_proto::{Error, Kind, provider};
+use ccagent_proto::{Error, Kind, Millis, provider};
 
 /// The tool that an agent with a memory has.
 const MEMORY: &str = "Memory";
+/// Wall time of an agent of the executor at most, where its spawn says nothing (TS-10, C19).
+const EXECUTOR_MS: Millis = 300_000;
 /// The tool of one that can spawn others.
 const SPAWNER: &str = "Agent";
 
@@ -48,6 +50,15 @@ pub struct Caller {
     pub within: Within,
 }
 
+/// What an agent of the executor has of its parent, where nobody says otherwise (PR-06, MD-03).
+#[derive(Clone, Debug, Default)]
+pub struct Parent {
+    /// Its model, with the provider's name.
+    pub model: String,
+    /// What its prompt begins with.
+    pub prompt: String,
+}
+
 /// What a caller is, as far as its agents depend on it.
 #[derive(Clone, Debug)]
 pub enum By {
@@ -57,6 +68,8 @@ pub enum By {
     Program {
         /// The mode of that agent, where it is inside the daemon.
         mode: Option<Mode>,
+        /// What agents of the executor have of it then.
+        parent: Option<Parent>,
     },
     /// An agent inside the daemon.
     Agent {
@@ -73,11 +86,19 @@ pub enum By {
 
 impl Default for By {
     fn default() -> Self {
-        Self::Program { mode: None }
+        Self::Program { mode: None, parent: None }
     }
 }
 
 impl By {
+    /// The agent inside the daemon for which a program calls.
+    const fn parent(&self) -> Option<&Parent> {
+        match self {
+            Self::Program { parent, .. } => parent.as_ref(),
+            Self::Person | Self::Agent { .. } => None,
+        }
+    }
+
     /// What an agent has of its spawner where nobody says otherwise (MD-04).
     fn effort_and_turns(&self) -> (Option<String>, Option<u32>) {
         match self {
@@ -174,9 +195,9 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let outside = outside::at_spawn(&entry, (profile, routed.route), &files, &known.trust.current());
     let who = who(params, caller, profile, routed.route);
     let pool = tools(&entry, who, memory.as_deref(), outside.servers)?;
-    let (model, model_source, missing) = model(params, &entry.definition, caller, &known.table);
+    let (model, model_source, missing) = model(params, (&entry.definition, profile), caller, &known.table);
     let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
-    let base = base(params, &entry.definition, caller);
+    let base = base(params, (&entry.definition, profile), caller);
     let prompt = text(&base, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
     let own_turns = entry.definition.max_turns.map(Into::into);
     let (effort, max_turns) = caller.by.effort_and_turns();
@@ -195,6 +216,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         initial: entry.definition.initial_prompt.clone().filter(|_| caller.within.leads),
         effort: called.or(entry.definition.effort).and_then(|effort| word(&effort)).or(effort),
         max_turns: params.max_turns.or(own_turns).or(max_turns),
+        run_ms: (profile == Profile::Executor && !caller.within.leads).then_some(EXECUTOR_MS),
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
         own: outside.own,
@@ -210,8 +232,11 @@ impl Caller {
     pub fn over_socket(caller: &ccagent_core::Caller, given: BTreeMap<String, String>) -> Self {
         let mut env = (*caller.base).clone();
         env.extend(given);
-        let by =
-            if caller.who == ccagent_core::Who::Operator { By::Person } else { By::Program { mode: None } };
+        let by = if caller.who == ccagent_core::Who::Operator {
+            By::Person
+        } else {
+            By::Program { mode: None, parent: None }
+        };
         Self { cwd: caller.cwd.clone(), env: environment(env), by, ancestor: None, within: Within::default() }
     }
 
@@ -356,11 +381,11 @@ pub(super) fn zero_tools(none: pool::ZeroTools) -> Error {
 /// The model, with its provider's name before it where one is asked over a network; and why none can be asked.
 fn model(
     params: &AgentSpawnParams,
-    definition: &Definition,
+    (definition, profile): (&Definition, Profile),
     caller: &Caller,
     table: &Table,
 ) -> (String, model::Source, Option<Error>) {
-    let choice = Said {
+    let said = Said {
         // A lead is nobody's subagent.
         env: caller.env.get(model::ENV).map(String::as_str).filter(|_| !caller.within.leads),
         call: params.model.as_deref(),
@@ -369,8 +394,14 @@ fn model(
             By::Agent { model, .. } => model,
             By::Person | By::Program { .. } => model::INHERIT,
         },
-    }
-    .choose();
+    };
+    let choice = match profile {
+        Profile::Executor => {
+            let parent = caller.by.parent().map_or(said.parent, |parent| &parent.model);
+            model::of_executor(said.call, said.definition, parent)
+        }
+        Profile::Claude | Profile::Qlogic | Profile::Minimal => said.choose(),
+    };
     let route = match table.route(Some(&choice.model), None, &caller.env) {
         Ok(route) => route,
         Err(error) => {
@@ -417,8 +448,8 @@ fn mode(params: &AgentSpawnParams, entry: &Entry, by: &By) -> Result<(String, Mo
         (None, None) => (None, ModeSource::Default),
     };
     let mode = match by {
-        By::Person | By::Program { mode: None } => said.unwrap_or_default(),
-        By::Program { mode: Some(own) } => own.at_most(said),
+        By::Person | By::Program { mode: None, .. } => said.unwrap_or_default(),
+        By::Program { mode: Some(own), .. } => own.at_most(said),
         By::Agent { mode, .. } => mode.of_child(said),
     };
     Ok((word(&mode).unwrap_or_else(|| "default".to_owned()), source))
@@ -449,11 +480,19 @@ fn memory(definition: &Definition, place: &Place<'_>) -> Option<PathBuf> {
 }
 
 /// What its prompt begins with: whom a person talks to has its session's texts, any other agent its definition's.
-fn base<'a>(params: &'a AgentSpawnParams, definition: &'a Definition, caller: &'a Caller) -> Base<'a> {
+fn base<'a>(
+    params: &'a AgentSpawnParams,
+    (definition, profile): (&'a Definition, Profile),
+    caller: &'a Caller,
+) -> Base<'a> {
     let own = Some(definition.prompt.as_str()).filter(|text| !text.is_empty());
     let called = params.system_prompt.as_deref();
     if caller.asks_main(params) {
         return caller.within.base(called, own);
+    }
+    if let (Profile::Executor, Some(parent)) = (profile, caller.by.parent()) {
+        let agent = Some(prompt::of_executor(called, own, &parent.prompt));
+        return Base { agent, default: prompt::DEFAULT, ..Base::default() };
     }
     Base { agent: called.or(own), default: prompt::DEFAULT, ..Base::default() }
 }

@@ -139,6 +139,7 @@ pub(super) fn of(
         memory: parent.memory.clone(),
         effort: parent.effort.clone(),
         max_turns: params.max_turns.or(entry.definition.max_turns.map(Into::into)).or(parent.max_turns),
+        run_ms: None,
         max_tokens: params.max_tokens.or(parent.max_tokens),
         max_micro_usd: params.max_usd.map(brief::micro).or(parent.max_micro_usd),
         fork: Some(Fork {

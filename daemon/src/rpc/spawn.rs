@@ -26,7 +26,7 @@ use super::context::Context;
 use super::known::look_at;
 use super::wait::{Look, Patience, Waited, until};
 use crate::hub::Key;
-use crate::llm::brief::{self, By};
+use crate::llm::brief::{self, By, Parent};
 use crate::llm::fork::{self, Ancestor};
 use crate::llm::run::HISTORY;
 
@@ -90,12 +90,24 @@ pub(super) async fn surroundings(
     let cwd = cwd.filter(|_| params.cwd.is_none()).or_else(|| caller.cwd.clone());
     let mut by = brief::Caller { cwd, within, ..brief::Caller::over_socket(caller, env) };
     if let Some(setting) = setting {
-        by.by = By::Program { mode: serde_json::from_value(setting.mode.into()).ok() };
+        let parent = parent(context, caller, setting.model).await?;
+        by.by = By::Program { mode: serde_json::from_value(setting.mode.into()).ok(), parent };
     }
     if fork::may_be(params, &by.within, &by.by, context.runner.known().flags) {
         by.ancestor = ancestor(context, caller).await?;
     }
     Ok(by)
+}
+
+/// What agents of the executor have of the agent for which a program calls.
+async fn parent(context: &Context, caller: &Caller, model: String) -> Result<Option<Parent>, Error> {
+    let asker = caller.clone();
+    let Some((task, _)) = context.handle.ask(move |core, _| core.conversation_of(&asker)).await? else {
+        return Ok(None);
+    };
+    let brief = context.handle.launch(task).await?.and_then(|launch| launch.brief);
+    let bases = ["override", "coordinator", "default", "agent", "custom"];
+    Ok(brief.map(|brief| Parent { model, prompt: brief.layers_of(&bases).join("\n\n") }))
 }
 
 /// The conversation in which a caller stands.

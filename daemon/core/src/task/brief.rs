@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ccagent_proto::TaskId;
+use ccagent_proto::{Millis, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -97,6 +97,9 @@ pub struct Brief {
     /// Answers of the model at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
+    /// Wall time of a run at most, where its spawn says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<Millis>,
     /// Tokens at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,

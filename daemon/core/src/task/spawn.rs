@@ -310,7 +310,7 @@ impl Core {
         let background = params.run_in_background == Some(true)
             || plan.team.is_some()
             || brief.is_some_and(|brief| brief.background);
-        let budget = self.budget_of(&params);
+        let budget = self.budget_of(&params, brief.and_then(|brief| brief.run_ms));
         let given = params.description.or_else(|| launch.prompt.clone());
         let description = given.unwrap_or_else(|| launch.argv.join(" "));
         let spec = Spec {
@@ -376,9 +376,15 @@ impl Core {
         }
     }
 
-    fn budget_of(&self, params: &AgentSpawnParams) -> Budget {
+    /// The call's limits; else what its kind of agent has, within what all have.
+    fn budget_of(&self, params: &AgentSpawnParams, own: Option<Millis>) -> Budget {
+        let run_ms = match (own, self.limits.run_ms) {
+            (None, all) => all,
+            (Some(own), 0) => own,
+            (Some(own), all) => own.min(all),
+        };
         Budget {
-            run_ms: params.run_timeout_ms.unwrap_or(self.limits.run_ms),
+            run_ms: params.run_timeout_ms.unwrap_or(run_ms),
             memory: params.max_memory_bytes.unwrap_or(0),
             output: params.max_output_bytes.unwrap_or(self.limits.output).min(self.limits.output),
         }

@@ -1,8 +1,12 @@
 //! A run: its limit, and what is told of its output.
 
-use ccagent_core::Limits;
+use std::sync::Arc;
+
 use ccagent_core::input::{Ended, Report};
-use ccagent_proto::method::TaskResume;
+use ccagent_core::task::Brief;
+use ccagent_core::{Caller, Limits};
+use ccagent_proto::agent::AgentSpawnParams;
+use ccagent_proto::method::{AgentSpawn, TaskResume};
 use ccagent_proto::task::{Exit, TaskResumeParams};
 
 use crate::desk::{Desk, background, person};
@@ -35,4 +39,35 @@ fn output_that_could_not_be_written_is_a_warning() {
     desk.ok::<TaskResume>(&person(), resume);
     desk.exited(task, 0);
     assert_eq!(desk.get(task).result.unwrap().warnings, None);
+}
+
+/// TS-10, C19, C50: an agent whose kind has a limit of its own ends at it with an error that names the seconds; what its
+/// spawn says goes before, and what all have is not gone beyond.
+#[test]
+fn a_kind_of_agent_has_a_limit_of_its_own() {
+    for (all, said, limit) in
+        [(0, None, 300_000), (0, Some(400_000), 400_000), (5_000, None, 5_000), (900_000, None, 300_000)]
+    {
+        let mut desk = Desk::with(Limits { run_ms: all, ..Limits::default() });
+        let brief = Brief { model: "offline".into(), run_ms: Some(300_000), ..Brief::default() };
+        let caller = Caller { brief: Some(Arc::new(brief)), ..person() };
+        let params = AgentSpawnParams {
+            prompt: Some("look".into()),
+            run_in_background: Some(true),
+            run_timeout_ms: said,
+            ..AgentSpawnParams::default()
+        };
+        let task = desk.ok::<AgentSpawn>(&caller, params).task_id;
+        desk.report(task, Report::Began);
+        desk.after(limit - 1);
+        assert_eq!(desk.stops(), [], "{all} {said:?}");
+        desk.after(1);
+        assert_eq!(desk.stops().len(), 1, "{all} {said:?}");
+        desk.report(task, Report::Finished(Box::default()));
+        let error = desk.get(task).error.unwrap();
+        assert!(
+            error.kind == "timeout" && error.message.contains(&format!("{} s", limit / 1000)),
+            "{error:?}"
+        );
+    }
 }
