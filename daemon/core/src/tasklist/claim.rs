@@ -87,9 +87,11 @@ impl Core {
         named.map_or_else(|| Ok(self.doer(caller).into()), |name| self.owner_of(caller, list, name))
     }
 
-    /// An owner by name: the caller itself, or a member of the team; in a session's list whoever is named.
+    /// An owner by name: the caller itself, or a member of the team; in a session's list who works in the session.
     pub(super) fn owner_of(&self, caller: &Caller, list: &str, name: &str) -> Result<Box<str>, Error> {
-        let Some(team) = self.teams.get(&list.to_owned()) else { return Ok(name.into()) };
+        let Some(team) = self.teams.get(&list.to_owned()) else {
+            return self.owner_in_session(caller, list, name);
+        };
         if self.member_address(list, name).is_some() || *name == *self.doer(caller) {
             return Ok(name.into());
         }
@@ -98,6 +100,24 @@ impl Core {
         Err(Error::new(Kind::NoMember, format!("{name:?} is no member of {list}: {} are", owners.join(", ")))
             .with("path", "owner")
             .with("owners", owners))
+    }
+
+    /// An owner in a session's list: its person, its lead, or an agent that is not done and keeps this list.
+    fn owner_in_session(&self, caller: &Caller, list: &str, name: &str) -> Result<Box<str>, Error> {
+        let session = self.sessions.get(&list.into());
+        let person = session.map(|row| row.name.as_str()).filter(|name| !name.is_empty());
+        let keeps = |row: &&crate::task::Row| {
+            !row.is_done() && row.session.0.as_ref() == list && self.has_list_of_session(row)
+        };
+        let agents = self.tasks.iter().filter(keeps).filter_map(|row| self.list_and_name_in_session(row));
+        let mut owners: Vec<String> = [MAIN].into_iter().chain(person).map(str::to_owned).collect();
+        owners.extend(agents.filter(|(own, _)| **own == *list).map(|(_, name)| name));
+        if owners.iter().any(|owner| owner == name) || *name == *self.doer(caller) {
+            return Ok(name.into());
+        }
+        owners.truncate(50);
+        let why = format!("nobody works as {name:?} on this list: {} do", owners.join(", "));
+        Err(Error::new(Kind::NoMember, why).with("path", "owner").with("owners", owners))
     }
 
     /// Opens again what an owner had and did not complete.

@@ -53,7 +53,7 @@ impl Core {
     }
 
     /// Whether an agent keeps the list of its session: a program has its team's alone, and so has who has no tool for it.
-    fn has_list_of_session(&self, row: &task::Row) -> bool {
+    pub(super) fn has_list_of_session(&self, row: &task::Row) -> bool {
         row.spec.keeps_list || self.is_lead(row)
     }
 

@@ -10,12 +10,14 @@ use ccagent_proto::daemon::Role;
 use ccagent_proto::mailbox::MailboxPollParams;
 use ccagent_proto::method::{
     AgentSpawn, MailboxPoll, MessageSend, SessionOpen, SessionPrompt, TaskGet, TaskRemove, TaskStop,
-    TasklistClaim, TasklistCreate, TasklistGet, TasklistList, TeamCreate, TeamDelete, TeamGet,
+    TasklistClaim, TasklistCreate, TasklistGet, TasklistList, TasklistUpdate, TeamCreate, TeamDelete,
+    TeamGet,
 };
 use ccagent_proto::session::{SessionOpenParams, SessionPromptParams};
 use ccagent_proto::task::{TaskGetParams, TaskRemoveParams, TaskStatus, TaskStopParams};
 use ccagent_proto::tasklist::{
-    ItemStatus, TasklistClaimParams, TasklistCreateParams, TasklistGetParams, TasklistListParams,
+    ItemPatch, ItemStatus, TasklistClaimParams, TasklistCreateParams, TasklistGetParams, TasklistListParams,
+    TasklistUpdateParams,
 };
 use ccagent_proto::team::{TeamCreateParams, TeamDeleteParams, TeamGetParams};
 use ccagent_proto::{Kind, TaskId};
@@ -215,4 +217,42 @@ fn what_an_ended_agent_had_is_open_again() {
         assert_eq!(desk.ok::<TasklistGet>(&person(), list).owner, None);
     }
     assert_eq!(desk.core.role(&member(1, "none", "none")), Role::Teammate);
+}
+
+/// TL-05, I114: an item of a session's list is given to who works there, by a claim as by a change, and to nobody else: a
+/// name that is nobody's, an agent that ended, one without the tools, and one of another session are refused with those
+/// that could have it.
+#[test]
+fn an_item_of_a_sessions_list_has_an_owner_that_is_there() {
+    let mut desk = Desk::new();
+    let works = begun(&mut desk, &["TaskUpdate"]);
+    let (ended, without) = (begun(&mut desk, &["TaskUpdate"]), begun(&mut desk, &["Read"]));
+    finish(&mut desk, ended);
+    let elsewhere = desk.ok::<SessionOpen>(&person(), SessionOpenParams::default()).session_id;
+    let other = Caller { session: Some(elsewhere), ..person() };
+    let person_there = person();
+    desk.ok::<TasklistCreate>(&person_there, item("a part"));
+    let claimed = |owner: &str| TasklistClaimParams {
+        item_id: "1".into(),
+        owner: Some(owner.into()),
+        ..TasklistClaimParams::default()
+    };
+    let given = |owner: &str| TasklistUpdateParams {
+        item_id: "1".into(),
+        patch: ItemPatch { owner: Some(owner.into()), ..ItemPatch::default() },
+        ..TasklistUpdateParams::default()
+    };
+    for nobody in ["nobody".to_owned(), ended.to_string(), without.to_string()] {
+        let error = desk.refused::<TasklistClaim>(&person_there, claimed(&nobody), Kind::NoMember);
+        assert!(error.data["owners"].to_string().contains(&works.to_string()), "{error:?}");
+        desk.refused::<TasklistUpdate>(&person_there, given(&nobody), Kind::NoMember);
+    }
+    desk.ok::<TasklistCreate>(&other, item("elsewhere"));
+    desk.refused::<TasklistClaim>(&other, claimed(&works.to_string()), Kind::NoMember);
+    for owner in ["main".to_owned(), works.to_string()] {
+        assert_eq!(desk.ok::<TasklistUpdate>(&person_there, given(&owner)).owner, Some(owner));
+    }
+    finish(&mut desk, works);
+    let get = TasklistGetParams { list: None, item_id: "1".into() };
+    assert_eq!(desk.ok::<TasklistGet>(&person_there, get).owner, None);
 }
