@@ -147,7 +147,7 @@ pub struct AgentExplainResult {
     pub env_names: Vec<String>,
     /// The permission mode.
     pub permission_mode: String,
-    /// Who said so: `call`, `definition` or `default`.
+    /// Who said so: `call`, `definition`, `settings` or `default`.
     pub permission_mode_source: Option<String>,
     /// `none`, `worktree` or `remote`.
     pub isolation: String,

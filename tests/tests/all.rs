@@ -12,6 +12,7 @@ mod all {
     mod confine;
     mod context;
     mod coordinator;
+    mod default_mode;
     mod definition;
     mod event;
     mod executor;

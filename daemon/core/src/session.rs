@@ -34,6 +34,9 @@ pub struct Row {
     pub model: Option<String>,
     /// Its permission mode.
     pub permission_mode: String,
+    /// Whether somebody said its mode.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mode_said: bool,
     /// Whether its lead only coordinates; rows of older daemons have no lead (CO-02).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub coordinator: bool,
@@ -143,6 +146,7 @@ impl Core {
                 cwd: None,
                 model: None,
                 permission_mode: "default".to_owned(),
+                mode_said: false,
                 coordinator: false,
                 proactive: false,
                 profile: None,
@@ -189,6 +193,7 @@ impl Core {
             name,
             cwd: params.cwd.or_else(|| caller.cwd.clone()),
             model: params.model,
+            mode_said: params.permission_mode.is_some(),
             permission_mode: params.permission_mode.unwrap_or_else(|| "default".to_owned()),
             coordinator: params.coordinator == Some(true),
             proactive: params.proactive == Some(true),

@@ -17,7 +17,7 @@ use ccagent_llm::alias;
 use ccagent_llm::definition::{Catalog, Definition, Entry, FORK, MemoryScope, Places, Profile, Source, View};
 use ccagent_llm::flags::Flags;
 use ccagent_llm::model::{self, Said};
-use ccagent_llm::permission::Mode;
+use ccagent_llm::permission::{Files, Mode, Settings};
 use ccagent_llm::pool::{self, Origin, Policy, Pool, Who};
 use ccagent_llm::prompt::instructions::Instructions;
 use ccagent_llm::prompt::memory::Roots;
@@ -138,6 +138,8 @@ pub enum ModeSource {
     Call,
     /// The definition.
     Definition,
+    /// The settings files.
+    Settings,
     /// Nobody.
     Default,
 }
@@ -196,7 +198,8 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
     let who = who(params, caller, profile, routed.route);
     let pool = tools(&entry, who, memory.as_deref(), outside.servers)?;
     let (model, model_source, missing) = model(params, (&entry.definition, profile), caller, &known.table);
-    let (permission_mode, mode_source) = mode(params, &entry, &caller.by)?;
+    let settings = || caller.asks_main(params).then(|| of_settings(&files)).flatten();
+    let (permission_mode, mode_source) = mode(params, &entry, &caller.by, settings)?;
     let base = base(params, (&entry.definition, profile), caller);
     let prompt = text(&base, &entry.definition, flags, &place, (&pool, &model), memory.as_deref());
     let own_turns = entry.definition.max_turns.map(Into::into);
@@ -429,9 +432,22 @@ pub(super) fn name_of(route: &Reached, asked: &str) -> String {
     }
 }
 
-/// The permission mode: the call's, else the definition's. A definition that came with a repository can't ask for less
+/// What the settings files say of whom a person talks to; a file that can't be read says that nothing goes unasked.
+fn of_settings(files: &Files) -> Option<Mode> {
+    let settings = Settings::load(files);
+    let broken = settings.problems.iter().any(|problem| problem.skipped);
+    let most = if settings.bypass_disabled || broken { Mode::without_bypass } else { std::convert::identity };
+    settings.mode.map(most)
+}
+
+/// The permission mode: the call's, else the definition's, else the settings'. A definition that came with a repository can't ask for less
 /// than a person would have to allow.
-fn mode(params: &AgentSpawnParams, entry: &Entry, by: &By) -> Result<(String, ModeSource), Error> {
+fn mode(
+    params: &AgentSpawnParams,
+    entry: &Entry,
+    by: &By,
+    settings: impl FnOnce() -> Option<Mode>,
+) -> Result<(String, ModeSource), Error> {
     let called: Option<Mode> = params
         .permission_mode
         .as_deref()
@@ -445,7 +461,9 @@ fn mode(params: &AgentSpawnParams, entry: &Entry, by: &By) -> Result<(String, Mo
     let (said, source) = match (called, own) {
         (Some(mode), _) => (Some(mode), ModeSource::Call),
         (None, Some(mode)) => (Some(mode), ModeSource::Definition),
-        (None, None) => (None, ModeSource::Default),
+        (None, None) => {
+            settings().map_or((None, ModeSource::Default), |mode| (Some(mode), ModeSource::Settings))
+        }
     };
     let mode = match by {
         By::Person | By::Program { mode: None, .. } => said.unwrap_or_default(),

@@ -114,8 +114,10 @@ pub(super) fn entry(within: &Within) -> Entry {
 /// # Errors
 /// As `brief::of`.
 pub fn of(session: &Row, caller: &Caller, known: &Known) -> Result<Worked, Error> {
-    // One that nobody set says nothing against a definition's own.
-    let permission_mode = Some(session.permission_mode.clone()).filter(|mode| mode != "default");
+    // One that nobody said says nothing against a definition's own, nor against the settings'. Older daemons did not keep
+    // whether it was said.
+    let said = |mode: &String| session.mode_said || mode != "default";
+    let permission_mode = Some(session.permission_mode.clone()).filter(said);
     let params = AgentSpawnParams {
         model: session.model.clone(),
         permission_mode,

@@ -91,6 +91,7 @@ const fn said(source: ModeSource) -> &'static str {
     match source {
         ModeSource::Call => "call",
         ModeSource::Definition => "definition",
+        ModeSource::Settings => "settings",
         ModeSource::Default => "default",
     }
 }

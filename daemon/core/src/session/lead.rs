@@ -232,8 +232,9 @@ impl Core {
 
     /// A session's mode is its lead's.
     pub(crate) fn mode_of_session(&mut self, cx: &mut Cx<'_>, session: &SessionId, mode: String) {
-        if self.sessions.get(session).is_some_and(|row| row.permission_mode != mode) {
-            self.sessions.update(cx, session, |row| row.permission_mode = mode);
+        let differs = |row: &Row| row.permission_mode != mode || !row.mode_said;
+        if self.sessions.get(session).is_some_and(differs) {
+            self.sessions.update(cx, session, |row| (row.permission_mode, row.mode_said) = (mode, true));
             session_event(cx, session, "session.updated");
         }
     }

@@ -40,6 +40,18 @@ impl Mode {
         asked.filter(|asked| asked.reach() <= self.reach()).unwrap_or(self)
     }
 
+    /// Its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::AcceptEdits => "acceptEdits",
+            Self::Plan => "plan",
+            Self::DontAsk => "dontAsk",
+            Self::BypassPermissions => "bypassPermissions",
+            Self::Bubble => "bubble",
+        }
+    }
+
     /// How much goes on unasked: more is more.
     const fn reach(self) -> u8 {
         match self {

@@ -64,6 +64,8 @@ pub struct Settings {
     pub rules: Rules,
     /// The mode of who was given none.
     pub mode: Option<Mode>,
+    /// What a project says of that: it asks for more than the user, and never for less.
+    of_project: Option<Mode>,
     /// Whether `bypassPermissions` is switched off.
     pub bypass_disabled: bool,
     /// What is wrong with the files.
@@ -157,6 +159,10 @@ impl Settings {
                 settings.read_around(files, (source, &base), &path);
             }
         }
+        settings.mode = match (settings.mode, settings.of_project) {
+            (Some(own), of_project) => Some(own.at_most(of_project)),
+            (None, of_project) => of_project,
+        };
         settings
     }
 
@@ -229,11 +235,22 @@ impl Settings {
         let in_project = matches!(source, Source::Local | Source::Project);
         match Mode::deserialize(mode) {
             Err(error) => problem(format!("`permissions.defaultMode` is not right: {error}")),
+            Ok(Mode::Bubble) => {
+                problem("`permissions.defaultMode` can't be `bubble`: forks have it".to_owned());
+            }
             // Else a checkout could switch off that its own programs are asked for.
-            Ok(Mode::BypassPermissions) if in_project => problem(
-                "a project can't set `permissions.defaultMode` to `bypassPermissions`: set it for the user"
-                    .to_owned(),
-            ),
+            Ok(mode) if in_project && mode != Mode::Default.at_most(Some(mode)) => {
+                let mode = mode.word();
+                let why = format!(
+                    "a project can't set `permissions.defaultMode` to `{mode}`, which asks for less: set it for the user"
+                );
+                problem(why);
+            }
+            // What the machine's own file says nobody changes.
+            Ok(_) if in_project && self.mode.is_some() => {}
+            Ok(mode) if in_project => {
+                self.of_project.get_or_insert(mode);
+            }
             Ok(mode) => {
                 self.mode.get_or_insert(mode);
             }

@@ -407,6 +407,52 @@ fn settings_are_merged_and_what_is_wrong_is_named() {
     assert_eq!(Settings::load(&world.files()).problems.last().unwrap().line, Some(3));
 }
 
+/// PM-07: the mode of who was given none is the machine's, else the user's; a project can have more asked for, and never less,
+/// whichever of its files says so.
+#[test]
+fn a_project_has_more_asked_for_and_never_less() {
+    use Mode::{AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
+    let world = World::new();
+    fs::create_dir_all(world.at("repo/.claude")).unwrap();
+    let write = |path: &str, mode: Option<Mode>| {
+        fs::write(
+            world.at(path),
+            json!({ "permissions": { "defaultMode": mode.unwrap_or_default() } }).to_string(),
+        )
+        .unwrap();
+        if mode.is_none() {
+            fs::write(world.at(path), "{}").unwrap();
+        }
+    };
+    for file in ["repo/.claude/settings.json", "repo/.claude/settings.local.json"] {
+        for (managed, user, project, mode) in [
+            (None, None, None, None),
+            (None, Some(AcceptEdits), None, Some(AcceptEdits)),
+            (None, Some(BypassPermissions), None, Some(BypassPermissions)),
+            (None, None, Some(Plan), Some(Plan)),
+            (None, None, Some(DontAsk), Some(DontAsk)),
+            (None, None, Some(AcceptEdits), None),
+            (None, None, Some(BypassPermissions), None),
+            (None, Some(AcceptEdits), Some(Default), Some(Default)),
+            (None, Some(DontAsk), Some(Default), Some(DontAsk)),
+            (None, Some(Plan), Some(DontAsk), Some(Plan)),
+            (Some(AcceptEdits), Some(Plan), Some(Plan), Some(AcceptEdits)),
+        ] {
+            write("managed.json", managed);
+            write("home/.claude/settings.json", user);
+            write(file, project);
+            let found = Settings::load(&world.files());
+            assert_eq!(found.mode, mode, "{managed:?} {user:?} {project:?}");
+            let refused = matches!(project, Some(AcceptEdits | BypassPermissions));
+            assert_eq!(found.problems.iter().any(|one| one.message.contains("asks for less")), refused);
+        }
+        write(file, None);
+    }
+    write("managed.json", None);
+    write("home/.claude/settings.json", Some(Mode::Bubble));
+    assert_eq!(Settings::load(&world.files()).mode, None);
+}
+
 /// PM-09, I18: no file of a project says which directories beside it may be read or written unasked.
 #[test]
 fn a_project_adds_no_directories() {
