@@ -19,6 +19,7 @@ mod all {
     mod explain;
     mod fork;
     mod framing;
+    mod full_disk;
     mod hook;
     mod hostile;
     mod idempotency;
