@@ -12,7 +12,7 @@
 
 pub mod answer;
 pub mod index;
-mod question;
+pub(crate) mod question;
 
 use ccagent_proto::ask::{self as wire, AskAnswer, AskKind, AskState, Question};
 use ccagent_proto::event::Topic;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::Core;
 use crate::record::Record;
 use crate::table::Stored;
-use crate::task::{Cause, Row, Slot, State};
+use crate::task::resume::PROMPTS_MOST;
+use crate::task::{Cause, Prompts, Row, Slot, State};
 use crate::tasklist::Key;
 
 impl Core {
@@ -35,6 +36,7 @@ impl Core {
         self.check_notices()?;
         self.check_mail()?;
         self.check_asks()?;
+        self.check_prompts()?;
         self.check_items()?;
         let mut again = Self::restore(self.limits.clone(), self.records());
         again.live = self.live.clone();
@@ -120,10 +122,27 @@ impl Core {
                 .get(&row.task)
                 .is_some_and(|task| task.is_under_way() && task.attempt == row.attempt && task.stop.is_none())
         };
-        match self.asks.iter().find(|row| row.is_pending() && !waits(row)) {
-            Some(row) => Err(format!("nobody waits for the answer to {}", row.id)),
+        if let Some(row) = self.asks.iter().find(|row| row.is_pending() && !waits(row)) {
+            return Err(format!("nobody waits for the answer to {}", row.id));
+        }
+        // What was asked was answered, and nothing else (E76).
+        match self.asks.iter().find(|row| !crate::ask::question::fits(row)) {
+            Some(row) => Err(format!("the answer to {} is none to what it asks", row.id)),
             None => Ok(()),
         }
+    }
+
+    /// Prompts that were not said yet stand in the order of their runs, each for a run that there was (I2, H108).
+    fn check_prompts(&self) -> Result<(), String> {
+        for row in self.tasks.iter() {
+            let Some(Prompts { newest, untold }) = row.prompts.as_deref() else { continue };
+            let ordered = untold.windows(2).all(|two| two[0].run < two[1].run);
+            let last = untold.last().is_none_or(|last| last.run <= *newest);
+            if !ordered || !last || *newest == 0 || *newest > row.attempt || untold.len() > PROMPTS_MOST {
+                return Err(format!("the prompts of {} are not those of its runs", row.id));
+            }
+        }
+        Ok(())
     }
 
     /// A list belongs to a team or a session, its numbers were given, and following what waits for what comes to an end.

@@ -5,11 +5,25 @@
 
 use std::collections::BTreeMap;
 
-use ccagent_proto::ask::Question;
+use ccagent_proto::ask::{AskBehavior, Question};
 use ccagent_proto::{Error, Kind};
+
+use super::{Row, State, What};
 
 /// What stands between the answers to a question that takes several.
 const BETWEEN: &str = ", ";
+
+/// Whether an ask that was answered has an answer to what it asks.
+pub(crate) fn fits(row: &Row) -> bool {
+    let State::Answered { answer, .. } = &row.state else { return true };
+    match (&row.what, &answer.answers) {
+        (What::Question { questions }, Some(answers)) => {
+            answer.behavior == AskBehavior::Allow && check(questions, answers).is_ok()
+        }
+        (What::Question { .. }, None) => answer.behavior == AskBehavior::Deny,
+        (What::Permission { .. } | What::Plan { .. }, answers) => answers.is_none(),
+    }
+}
 
 /// Refuses answers that these questions can't take. One that is not answered is left open.
 pub(super) fn check(questions: &[Question], answers: &BTreeMap<String, String>) -> Result<(), Error> {

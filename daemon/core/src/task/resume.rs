@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::table::Stored;
 
 /// Prompts of a task that may wait for a run that says them, at most.
-const PROMPTS_MOST: usize = 100;
+pub(crate) const PROMPTS_MOST: usize = 100;
 
 impl Core {
     pub(crate) fn task_resume(

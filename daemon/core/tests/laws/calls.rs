@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use ccagent_proto::agent::AgentSpawnParams;
-use ccagent_proto::ask::{AskBehavior, AskGetParams, AskListParams, AskRespondParams, AskScope};
+use ccagent_proto::ask::{
+    AskBehavior, AskGetParams, AskListParams, AskRespondParams, AskScope, Choice, Question,
+};
 use ccagent_proto::mailbox::{MailboxAckParams, MailboxPollParams, MailboxReadParams};
 use ccagent_proto::message::{
     Content, ForeignMessage, MessageDeliverParams, MessageRouteParams, MessageSendParams,
@@ -68,8 +70,8 @@ fn spawn(known: &Known, random: &Random) -> AgentSpawnParams {
         };
     }
     AgentSpawnParams {
-        command: random.sometimes(97, vec!["true".to_owned()]),
-        prompt: random.sometimes(30, "do it".to_owned()),
+        command: random.sometimes(80, vec!["true".to_owned()]),
+        prompt: random.sometimes(60, "do it".to_owned()),
         session_id: random.sometimes(40, session(known, random)),
         name: random.sometimes(30, name(random)),
         team_name: random.sometimes(20, team(random)),
@@ -100,6 +102,7 @@ fn task_call(known: &Known, random: &Random) -> Request {
             task_id,
             run_in_background: random.sometimes(70, true),
             env: random.sometimes(50, BTreeMap::from([("A".to_owned(), "1".to_owned())])),
+            prompt: random.sometimes(40, "and this".to_owned()),
             idempotency_key: key(random),
             ..TaskResumeParams::default()
         }),
@@ -186,12 +189,31 @@ fn ask_call(known: &Known, random: &Random) -> Request {
             ask_id,
             behavior: random.one(&[AskBehavior::Allow, AskBehavior::Allow, AskBehavior::Deny]),
             scope: random.sometimes(50, random.one(&[AskScope::Once, AskScope::Session, AskScope::Always])),
-            answers: None,
+            answers: random.sometimes(35, answers(random)),
             message: random.sometimes(30, "for a reason".to_owned()),
             updated_input: random.sometimes(10, serde_json::json!({ "command": "make" })),
             mode: random.sometimes(10, random.one(&["acceptEdits", "plan"]).to_owned()),
         }),
     }
+}
+
+/// The questions that runs ask.
+pub(crate) fn questions() -> Vec<Question> {
+    let choice = |label: &str| Choice { label: label.to_owned(), description: String::new() };
+    let question = |text: &str, multi_select| Question {
+        question: text.to_owned(),
+        header: "Which".to_owned(),
+        options: vec![choice("A"), choice("B")],
+        multi_select,
+    };
+    vec![question("Which one?", false), question("Which of them?", true)]
+}
+
+/// Answers of which some fit no question.
+fn answers(random: &Random) -> BTreeMap<String, String> {
+    let question = random.one(&["Which one?", "Which of them?", "Which of them?", "Why?"]);
+    let answer = random.one(&["A", "B", "A, B", "neither", " "]);
+    random.sometimes(95, (question.to_owned(), answer.to_owned())).into_iter().collect()
 }
 
 fn session_call(known: &Known, random: &Random) -> Request {

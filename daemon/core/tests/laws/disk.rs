@@ -1,8 +1,9 @@
 //! The store as the core sees it: encoded records by kind and id, changed by whole batches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ccagent_core::record::Write;
+use ccagent_core::task::{Prompt, Row};
 use ccagent_core::{Core, Limits, Record};
 
 /// What survives a crash.
@@ -37,6 +38,23 @@ impl Disk {
     pub(crate) fn restore(&self, limits: Limits) -> Core {
         let loaded = self.rows.iter().filter(|((kind, _), _)| Record::LOADED.contains(kind));
         Core::restore(limits, loaded.map(|((kind, _), text)| Record::decode(kind, text).unwrap()))
+    }
+
+    /// The prompts that tasks have, also those in the archive: the newest, and each that was not said.
+    fn prompts(&self, core: &Core) -> Vec<String> {
+        let archived = self.ids("past").into_iter().filter_map(|id| self.get("past", id));
+        let rows = core.records().into_iter().chain(archived).filter_map(|record| match record {
+            Record::Task(row) => Some(row),
+            Record::Past(past) => Some(past.0),
+            _ => None,
+        });
+        let of = |row: Row| {
+            let prompts = row.prompts.map(|prompts| *prompts).unwrap_or_default();
+            let runs = prompts.untold.iter().map(|untold| untold.run).chain([prompts.newest]);
+            runs.filter(|run| *run > 0).map(|run| Prompt::key(row.id, run)).collect::<Vec<_>>()
+        };
+        let keys: BTreeSet<String> = rows.flat_map(of).collect();
+        keys.into_iter().collect()
     }
 
     /// L3: what is stored is what the core knows, and beside it only what belongs to that.
@@ -83,6 +101,7 @@ impl Disk {
         assert_eq!(self.ids("launch"), launches, "launch records are those of the tasks");
         pasts.sort();
         assert_eq!(self.ids("past"), pasts, "archived rows are those of the archive");
+        assert_eq!(self.ids("prompt"), self.prompts(core), "prompts are those that rows know of");
         for id in self.ids("answer") {
             assert!(known.contains_key(&("key", id.to_owned())), "the answer {id} has a key");
         }

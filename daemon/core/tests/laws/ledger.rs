@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccagent_core::input::Run;
+use ccagent_core::input::{Report, Run};
 use ccagent_core::record::Write;
-use ccagent_core::task::{Outcome, State};
-use ccagent_core::{Effect, Record, ask};
+use ccagent_core::task::{Outcome, Row, State};
+use ccagent_core::{Effect, Record, RunnerEvent, ask};
 use ccagent_proto::method::Request;
 use ccagent_proto::{AskId, MessageId, NotificationId, TaskId};
 
@@ -26,6 +26,10 @@ pub(crate) struct Ledger {
     leads: BTreeSet<TaskId>,
     /// Ends whose answer reached who waited for them.
     heard: BTreeSet<Run>,
+    /// Prompts that were acknowledged and not said, by the runs that they are for.
+    untold: BTreeMap<TaskId, Vec<u32>>,
+    /// Whose conversation was said to have its prompts, in this daemon's life.
+    said: BTreeSet<TaskId>,
     /// Where each ask stood last.
     asks: BTreeMap<AskId, ask::State>,
 }
@@ -78,6 +82,7 @@ impl Ledger {
             }
             Record::Task(row) => {
                 self.tasks.insert(row.id);
+                self.prompts(row);
                 let run = (row.id, row.attempt);
                 match row.state {
                     State::Done { outcome, .. } => {
@@ -115,6 +120,22 @@ impl Ledger {
         }
     }
 
+    /// What was acknowledged is said, or waits to be (I2, H108).
+    fn prompts(&mut self, row: &Row) {
+        let now: Vec<u32> =
+            row.prompts.iter().flat_map(|prompts| &prompts.untold).map(|untold| untold.run).collect();
+        let before = self.untold.insert(row.id, now.clone()).unwrap_or_default();
+        let kept = before.iter().all(|run| now.contains(run));
+        assert!(kept || self.said.contains(&row.id), "H108: {} lost {before:?}, it has {now:?}", row.id);
+    }
+
+    /// What a runner says on its way to the core.
+    pub(crate) fn hears(&mut self, event: &RunnerEvent) {
+        if event.what == Report::Told {
+            self.said.insert(event.task);
+        }
+    }
+
     /// Answers about these runs reached who waited for them, as far as they have ended.
     pub(crate) fn hear(&mut self, runs: &mut Vec<Run>) {
         runs.retain(|run| self.ended.contains_key(run));
@@ -144,5 +165,6 @@ impl Ledger {
     /// Events of the daemon that went away may have been lost, or not.
     pub(crate) fn crash(&mut self) {
         self.completed.clear();
+        self.said.clear();
     }
 }

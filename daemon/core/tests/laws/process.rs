@@ -48,6 +48,7 @@ impl Process {
                 Report::Began
             }
             (Phase::Alive, 0..=4) if !self.told => Report::Worked(answered),
+            (Phase::Alive, 5) => Report::Told,
             (Phase::Alive | Phase::Dead, _) => {
                 self.phase = Phase::Dead;
                 let text = random.sometimes(80, "said".into());

@@ -179,7 +179,12 @@ impl World {
             rules,
         };
         let plan = What::Plan { plan: "first this".into() };
-        let what = if self.random.percent(70) { permission } else { plan };
+        let question = What::Question { questions: calls::questions() };
+        let what = match self.random.below(10) {
+            0..=4 => permission,
+            5..=6 => plan,
+            _ => question,
+        };
         let asked = Asked { what, call: None, summary: "make".to_owned(), cwd: "/a".to_owned() };
         let before = self.core.clone();
         let mut cx = Cx::new(self.now, &mut self.ids);
@@ -233,6 +238,7 @@ impl World {
 
     fn report(&mut self) {
         if let Some(event) = self.processes.report(&self.random) {
+            self.ledger.hears(&event);
             self.apply(Shown::Runner(event.clone()), Input::Runner(event));
         }
     }
@@ -295,10 +301,15 @@ impl World {
             }
         }
         caller.vault = gives_env(&request).then_some(self.steps as u64);
-        // The edge works out what a lead is: it may make teams.
+        // The edge works out what an agent with a model is: it may make teams.
         let tools = ["TeamCreate", "TaskUpdate"].map(str::to_owned).to_vec();
         let brief = || Arc::new(Brief { tools, ..Brief::default() });
-        caller.brief = matches!(request, Request::SessionPrompt(_)).then(brief);
+        let is_of_model = match &request {
+            Request::SessionPrompt(_) => true,
+            Request::AgentSpawn(params) => params.command.is_none(),
+            _ => false,
+        };
+        caller.brief = is_of_model.then(brief);
         let answer = self.apply_call(&caller, &request);
         if let Err(error) = &answer
             && let Some(id) = error.data.get("archived").and_then(|id| id.as_str())
