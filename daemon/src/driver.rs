@@ -19,7 +19,7 @@ use ccagent_core::cx::About;
 use ccagent_core::effect::Start;
 use ccagent_core::record::Write;
 use ccagent_core::recovery::Survivor;
-use ccagent_core::task::Row;
+use ccagent_core::task::{Row, Stop};
 use ccagent_core::{Caller, Core, Cx, Effect, Ids, Input, bounds};
 use ccagent_proto::event::EventSubscribeParams;
 use ccagent_proto::method::Response;
@@ -63,7 +63,7 @@ pub trait Hands: Send + 'static {
     /// Starts an attempt.
     fn start(&self, start: Start);
     /// Ends an attempt's process tree.
-    fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis);
+    fn stop(&self, task: TaskId, attempt: u32, stop: Stop);
     /// Keeps no more of what an attempt prints.
     fn close_output(&self, task: TaskId, attempt: u32);
     /// Appends a row to a task's `events.jsonl`.
@@ -270,7 +270,9 @@ impl<H: Hands> Driver<H> {
         match effect {
             Effect::Event(happened) => self.hub.publish(happened, &self.sight()),
             Effect::Start(start) => self.hands.start(*start),
-            Effect::Stop { task, attempt, grace_ms } => self.hands.stop(task, attempt, grace_ms),
+            Effect::Stop { task, attempt, grace_ms, cause } => {
+                self.hands.stop(task, attempt, Stop { cause, grace_ms });
+            }
             Effect::CloseOutput { task, attempt } => self.hands.close_output(task, attempt),
             Effect::Log { task, session, row } => self.hands.log(directory(&session, task), row),
             Effect::RemoveFiles { task, session } => self.hands.remove_files(directory(&session, task)),
@@ -318,7 +320,7 @@ pub(crate) mod tests {
 
     impl Hands for NoHands {
         fn start(&self, _: Start) {}
-        fn stop(&self, _: TaskId, _: u32, _: Millis) {}
+        fn stop(&self, _: TaskId, _: u32, _: Stop) {}
         fn close_output(&self, _: TaskId, _: u32) {}
         fn log(&self, _: String, _: serde_json::Value) {}
         fn remove_files(&self, _: String) {}

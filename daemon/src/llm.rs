@@ -40,7 +40,7 @@ use std::time::Duration;
 use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
-use ccagent_core::task::Fork;
+use ccagent_core::task::{Cause, Fork, Stop};
 use ccagent_llm::agent::Halt;
 use ccagent_llm::definition::Precedence;
 use ccagent_llm::flags::Flags;
@@ -50,8 +50,8 @@ use ccagent_llm::provider::sibling::Siblings;
 use ccagent_llm::search::endpoint::Setting as Endpoint;
 use ccagent_llm::tether;
 use ccagent_llm::tool::Files;
+use ccagent_proto::TaskId;
 use ccagent_proto::task::{Task, TaskAbort, TaskError};
-use ccagent_proto::{Millis, TaskId};
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -201,8 +201,13 @@ impl Agents {
     }
 
     /// Ends a run: after the call that is under way, or when the grace is over at once.
-    pub fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
+    pub fn stop(&self, task: TaskId, attempt: u32, stop: &Stop) {
         let Some(live) = self.live(task, attempt) else { return };
+        let Stop { cause, grace_ms } = *stop;
+        // Who ends it by force does not wait for what its tools ran; an interrupt ends a turn, and lets that end well.
+        if grace_ms == 0 && cause != Cause::Interrupt {
+            tether::hurry(&task.to_string());
+        }
         live.halt.graceful.cancel();
         self.inner.tracker.spawn(async move {
             let grace = tokio::time::sleep(Duration::from_millis(grace_ms));

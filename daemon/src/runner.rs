@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ccagent_core::effect::{Asked, Start};
 use ccagent_core::recovery::Survivor;
+use ccagent_core::task::Stop;
 use ccagent_llm::tether;
 use ccagent_proto::runner::{RunnerInfo, RunnerKind};
 use ccagent_proto::task::{Task, TaskAbort};
@@ -427,10 +428,10 @@ impl Hands for Runner {
         self.run(survivor, Origin::Now, |inner, orders| attempt::start(inner, start, orders).boxed());
     }
 
-    fn stop(&self, task: TaskId, attempt: u32, grace_ms: Millis) {
+    fn stop(&self, task: TaskId, attempt: u32, stop: Stop) {
         // One of the two knows it.
-        self.inner.inside.stop(task, attempt, grace_ms);
-        self.tell(task, attempt, Command::Stop(grace_ms));
+        self.inner.inside.stop(task, attempt, &stop);
+        self.tell(task, attempt, Command::Stop(stop.grace_ms));
     }
 
     fn close_output(&self, task: TaskId, attempt: u32) {

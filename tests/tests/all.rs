@@ -17,6 +17,7 @@ mod all {
     mod event;
     mod executor;
     mod explain;
+    mod force;
     mod fork;
     mod framing;
     mod full_disk;

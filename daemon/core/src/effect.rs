@@ -6,7 +6,7 @@ use ccagent_proto::{Millis, SessionId, TaskId};
 
 use crate::caller::Who;
 use crate::cx::About;
-use crate::task::Budget;
+use crate::task::{Budget, Cause};
 
 /// An event before it has a number.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +91,8 @@ pub enum Effect {
         attempt: u32,
         /// Time between TERM and KILL.
         grace_ms: Millis,
+        /// Why.
+        cause: Cause,
     },
     /// Keep no more of what an attempt prints. Derived again: a shim says what was printed to whoever finds it.
     CloseOutput {

@@ -19,13 +19,21 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::transcript::blocking;
 use lost::Marks;
 
 /// Shims of ours that run, and the tasks for which they do. A daemon that ends what it does not know among its children
 /// has to know these.
-static SHIMS: Mutex<BTreeMap<u32, Option<String>>> = Mutex::new(BTreeMap::new());
+static SHIMS: Mutex<BTreeMap<u32, Held>> = Mutex::new(BTreeMap::new());
+
+/// For whom a shim holds a tether, and what shortens its grace.
+#[derive(Debug)]
+struct Held {
+    task: Option<String>,
+    hurry: CancellationToken,
+}
 
 /// The process ids of all shims that hold a tether, taken from before anybody can see them.
 pub fn shims() -> Vec<u32> {
@@ -34,7 +42,7 @@ pub fn shims() -> Vec<u32> {
 
 /// The task for which a shim holds a tether.
 pub fn task_of(shim: u32) -> Option<String> {
-    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).get(&shim).cloned().flatten()
+    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).get(&shim).and_then(|held| held.task.clone())
 }
 
 /// Says that a shim is none any more.
@@ -46,12 +54,18 @@ pub async fn all_gone(task: Option<&str>) {
     loop {
         let mut gone = std::pin::pin!(GONE.notified());
         gone.as_mut().enable();
-        let is_of = |owner: &Option<String>| task.is_none_or(|task| owner.as_deref() == Some(task));
+        let is_of = |held: &Held| task.is_none_or(|task| held.task.as_deref() == Some(task));
         if !SHIMS.lock().unwrap_or_else(PoisonError::into_inner).values().any(is_of) {
             return;
         }
         gone.await;
     }
+}
+
+/// Leaves no time to what shims hold for a task, also to what was asked to end already: it is killed now.
+pub fn hurry(task: &str) {
+    let shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
+    shims.values().filter(|held| held.task.as_deref() == Some(task)).for_each(|held| held.hurry.cancel());
 }
 
 fn forget(shim: u32) {
@@ -87,12 +101,11 @@ pub struct LeaderEnded {
 /// A program that runs. Dropping it ends its whole tree.
 #[derive(Debug)]
 pub struct Tether {
-    control: BufReader<UnixStream>,
     pid: i32,
     leader: Option<LeaderEnded>,
     over: bool,
     marks: Marks,
-    /// Last, so that it is let go of after the socket; tokio collects it when it has ended.
+    /// tokio collects it when it has ended.
     shim: Shim,
 }
 
@@ -101,13 +114,18 @@ pub struct Tether {
 struct Shim {
     child: Option<Child>,
     pid: Option<u32>,
+    /// Closed, it ends the tree.
+    control: Option<BufReader<UnixStream>>,
+    /// Milliseconds between TERM and KILL where nobody says otherwise.
+    grace_ms: u64,
+    hurry: CancellationToken,
 }
 
 impl Shim {
     fn spawn(
         program: &Path,
-        task: Option<String>,
-        control: OwnedFd,
+        (task, grace_ms): (Option<String>, u64),
+        (ours, control): (UnixStream, OwnedFd),
         (stdin, stdout): (Stdio, Stdio),
     ) -> io::Result<Self> {
         let mut command = Command::new(program);
@@ -116,8 +134,10 @@ impl Shim {
         let mut shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let pid = child.id();
-        shims.extend(pid.map(|pid| (pid, task)));
-        Ok(Self { child: Some(child), pid })
+        let hurry = CancellationToken::new();
+        shims.extend(pid.map(|pid| (pid, Held { task, hurry: hurry.clone() })));
+        let control = Some(BufReader::new(ours));
+        Ok(Self { child: Some(child), pid, control, grace_ms, hurry })
     }
 }
 
@@ -126,10 +146,23 @@ impl Drop for Shim {
         let (Some(mut child), Some(pid)) = (self.child.take(), self.pid) else { return };
         // It may have a tree to end yet, and is ours until then.
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) if child.id().is_some() => drop(runtime.spawn(async move {
-                child.wait().await.ok();
-                forget(pid);
-            })),
+            Ok(runtime) if child.id().is_some() => {
+                let (mut control, hurry) = (self.control.take(), self.hurry.clone());
+                tell_now(&mut control, self.grace_ms);
+                drop(runtime.spawn(async move {
+                    // Kept open until it has ended, or the runtime drops this: a stop by force is told of yet.
+                    let ended = tokio::select! {
+                        biased;
+                        _ = child.wait() => true,
+                        () = hurry.cancelled() => false,
+                    };
+                    if !ended {
+                        tell(&mut control, 0).await;
+                        child.wait().await.ok();
+                    }
+                    forget(pid);
+                }));
+            }
             Ok(_) | Err(_) => forget(pid),
         }
     }
@@ -149,13 +182,15 @@ impl Tether {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let task = spec.env.get(ccagent_shim::tree::TASK_ID).cloned();
-        let shim = Shim::spawn(shim, task, theirs.into(), (stdin, stdout))?;
-        let mut control = BufReader::new(UnixStream::from_std(ours)?);
+        let sockets = (UnixStream::from_std(ours)?, theirs.into());
+        let mut shim = Shim::spawn(shim, (task, spec.grace_ms), sockets, (stdin, stdout))?;
         let mut spec = spec.clone();
         let marks = Marks::put(&mut spec.env);
         let line = wire::encode(&spec).map_err(io::Error::from)?;
-        control.get_mut().write_all(&line).await?;
-        let mut tether = Self { control, pid: 0, leader: None, over: false, marks, shim };
+        if let Some(control) = &mut shim.control {
+            control.get_mut().write_all(&line).await?;
+        }
+        let mut tether = Self { pid: 0, leader: None, over: false, marks, shim };
         let said = tether.next().await;
         if said.is_err() {
             // It may have started the program, and been killed before it said so.
@@ -211,11 +246,13 @@ impl Tether {
     /// Asks the tree to end, kills what is left of it after a grace, and returns when nothing is.
     pub async fn stop(&mut self, grace: Duration) {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        if let Ok(line) = wire::encode(&TetherRequest::Stop { grace_ms }) {
-            // A shim that is gone by now is not to be told.
-            self.control.get_mut().write_all(&line).await.ok();
+        tell(&mut self.shim.control, grace_ms).await;
+        let hurry = self.shim.hurry.clone();
+        let ended = hurry.run_until_cancelled(self.empty()).await.is_some();
+        if !ended {
+            tell(&mut self.shim.control, 0).await;
+            self.empty().await;
         }
-        self.empty().await;
     }
 
     async fn advance(&mut self) -> io::Result<()> {
@@ -232,10 +269,33 @@ impl Tether {
     async fn next(&mut self) -> io::Result<TetherLine> {
         // All that it says fits the socket's buffer, so a line that began is there whole.
         let mut line = Vec::new();
-        self.control.read_until(b'\n', &mut line).await?;
+        if let Some(control) = &mut self.shim.control {
+            control.read_until(b'\n', &mut line).await?;
+        }
         if line.is_empty() {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the shim has ended"));
         }
         wire::decode(&line).map_err(Into::into)
     }
 }
+
+/// The same without waiting: one that can't be told hears the end of its socket, which asks for the same.
+fn tell_now(control: &mut Option<BufReader<UnixStream>>, grace_ms: u64) {
+    let line = wire::encode(&TetherRequest::Stop { grace_ms }).unwrap_or_default();
+    let told = control
+        .as_mut()
+        .is_some_and(|control| control.get_ref().try_write(&line).is_ok_and(|sent| sent == line.len()));
+    if !told {
+        *control = None;
+    }
+}
+
+/// Asks a shim for the end of its tree; one that is gone by now is not to be told.
+async fn tell(control: &mut Option<BufReader<UnixStream>>, grace_ms: u64) {
+    if let (Some(control), Ok(line)) = (control, wire::encode(&TetherRequest::Stop { grace_ms })) {
+        control.get_mut().write_all(&line).await.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -253,7 +253,7 @@ async fn forged_files_make_nobody_a_shim() {
         world.runner.adopt(vec![Survivor { task, attempt: 1, directory, control: "token".into(), shim }]);
         assert_eq!(world.runner.task_of_shim(child.id()), expected);
         assert_eq!(world.runner.task_of_shim(std::process::id()), None);
-        Hands::stop(&world.runner, task, 1, 0);
+        Hands::stop(&world.runner, task, 1, task::Stop { cause: task::Cause::Stop, grace_ms: 0 });
         while world.runner.agent(task).is_some() {
             tokio::task::yield_now().await;
         }

@@ -328,7 +328,8 @@ impl Core {
 
     pub(crate) fn push_stop(&self, cx: &mut Cx<'_>, id: TaskId, grace_ms: Millis) {
         if let Some(row) = self.tasks.get(&id) {
-            cx.effects.push(Effect::Stop { task: id, attempt: row.attempt, grace_ms });
+            let cause = row.stop.as_ref().map_or(Cause::Stop, |stop| stop.cause);
+            cx.effects.push(Effect::Stop { task: id, attempt: row.attempt, grace_ms, cause });
         }
     }
 

@@ -71,7 +71,7 @@ fn a_repository_inside_of_another_one_is_free_of_nothing() {
         fs::write(world.at(path), text).unwrap();
     };
     let outer = r#"{"permissions": {"deny": ["Read(/secret)", "Bash(rm *)"], "allow": ["Bash(make)"],
-                     "defaultMode": "acceptEdits", "disableBypassPermissionsMode": "disable"}}"#;
+                     "defaultMode": "plan", "disableBypassPermissionsMode": "disable"}}"#;
     write("repo/.claude/settings.json", outer);
     write("repo/src/.claude/settings.local.json", r#"{"permissions": {"ask": ["Bash(git push *)"]}}"#);
     write("repo/src/deep/x", "");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Ended, Report};
-use ccagent_core::task::Shim;
+use ccagent_core::task::{Shim, Stop};
 use ccagent_core::{Core, Limits as Rules, RunnerEvent};
 use ccagent_proto::daemon::{DaemonExportResult, DaemonMetricsResult, ShutdownMode};
 use ccagent_proto::task::Exit;
@@ -45,7 +45,7 @@ impl Hands for Orders {
         self.0.try_send(Order::Start(Box::new(start))).unwrap();
     }
 
-    fn stop(&self, task: TaskId, _: u32, grace_ms: Millis) {
+    fn stop(&self, task: TaskId, _: u32, Stop { grace_ms, .. }: Stop) {
         self.0.try_send(Order::Stop(task, grace_ms)).unwrap();
     }
 
