@@ -285,8 +285,7 @@ impl<H: Hands> Driver<H> {
 /// The live tasks and pending asks that a subscription is about, as far as its caller may see them.
 fn snapshot(core: &Core, caller: &Caller, wanted: &Wanted, now: Millis) -> Snapshot {
     let fits = |row: &&Row| {
-        core.needs_sight(caller, row).is_ok()
-            && wanted.fits(Some(row.id), Some(&row.session), row.team.as_deref())
+        core.needs_sight(caller, row).is_ok() && wanted.fits(Some(row.id), Some(&row.session), row.team())
     };
     let tasks = core.live().filter(fits).map(|row| core.view_row(row, now)).collect();
     let asks = core

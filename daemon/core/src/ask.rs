@@ -417,6 +417,6 @@ impl Core {
 
     /// The team of the task that asks.
     pub fn team_of_ask(&self, row: &Row) -> Option<&str> {
-        self.tasks.get(&row.task)?.team.as_deref()
+        self.tasks.get(&row.task)?.team()
     }
 }

@@ -71,7 +71,7 @@ impl Core {
                 return Err(format!("{} left the queue before its predecessors completed", row.id));
             }
             if !done
-                && row.team.is_none()
+                && row.team().is_none()
                 && row.name.as_ref().is_some_and(|name| !names.insert(name.clone()))
             {
                 return Err(format!("two live agents are called {:?}", row.name));

@@ -119,7 +119,7 @@ impl Core {
     /// The mailbox of an agent: the member's while it is that member, else one of its own (A14).
     pub(crate) fn address_of(&self, row: &task::Row) -> Address {
         let member = self.membership_of(row);
-        let (mailbox, label) = match (member, &row.team) {
+        let (mailbox, label) = match (member, row.team()) {
             (Some((team, name)), _) => (of_member(team, name), format!("{name}@{team}")),
             (None, None) => (of_lone(row.id), row.label()),
             (None, Some(_)) => (of_lone(row.id), row.id.to_string()),

@@ -273,7 +273,7 @@ impl Core {
             }
             Who::Member { team: of, name } => member(name, of),
             Who::Agent(id) => match self.tasks.get(id) {
-                Some(row) => match (self.membership_of(row), &row.name, &row.team) {
+                Some(row) => match (self.membership_of(row), &row.name, row.team()) {
                     (Some((of, name)), _, _) => member(name, of),
                     // Inside a team a bare name is a member's: whoever is none shows as what it is (A17).
                     (None, Some(name), None) if team.is_none() => name.clone(),

@@ -46,7 +46,7 @@ pub struct Row {
     /// How the run ended.
     pub status: TaskStatus,
     /// A sentence that names the agent and its end.
-    pub summary: Box<str>,
+    pub summary: Arc<str>,
     /// Bytes of output.
     pub output_bytes: u64,
     /// The end of the output.
@@ -129,6 +129,7 @@ impl Core {
             created_at: cx.now,
         };
         row.id = NotificationId(self.next(cx, "notification"));
+        self.share_with_newest(&mut row);
         let data = json!({ "notificationId": row.id, "summary": row.summary });
         let notice = row.id;
         self.notifications.insert(cx, row);
@@ -416,6 +417,25 @@ impl Core {
             xml: envelope::write(row, &output_file),
             created_at: row.created_at,
             state,
+        }
+    }
+}
+
+impl Core {
+    /// Puts a stored notice back, at restore.
+    pub(crate) fn load_notice(&mut self, mut row: Row) {
+        self.share_with_newest(&mut row);
+        self.notifications.load(row);
+    }
+
+    /// Holds what a notice has in common with the one before it once: the agents of a fleet end much alike.
+    fn share_with_newest(&self, row: &mut Row) {
+        let Some(newest) = self.notifications.iter().next_back() else { return };
+        if row.session == newest.session {
+            row.session = newest.session.clone();
+        }
+        if row.summary == newest.summary {
+            row.summary = newest.summary.clone();
         }
     }
 }

@@ -35,7 +35,7 @@ impl Core {
                 Record::Session(row) => core.sessions.load(row),
                 Record::Task(row) => core.tasks.load(row),
                 Record::Archived(row) => core.archive.load(row),
-                Record::Notification(row) => core.notifications.load(row),
+                Record::Notification(row) => core.load_notice(row),
                 Record::Message(row) => {
                     core.mail.add(&row);
                     core.messages.load(row);

@@ -182,11 +182,28 @@ pub struct Tie {
     pub asked_at: Option<Millis>,
 }
 
-impl Tie {
-    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<Self>>, D::Error> {
-        let tie = Self::deserialize(from)?;
-        Ok((tie != Self::default()).then(|| Box::new(tie)))
-    }
+/// The teams of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// The team that it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Box<str>>,
+    /// Which of the teams that had that name it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_number: Option<u64>,
+    /// The team that it made, and leads as long as that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leads: Option<Box<str>>,
+}
+
+/// Facts that most rows don't have, behind a pointer: fields of the row as it is stored.
+fn read_boxed<'de, D, T>(from: D) -> Result<Option<Box<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default + PartialEq,
+{
+    let facts = T::deserialize(from)?;
+    Ok((facts != T::default()).then(|| Box::new(facts)))
 }
 
 /// A live or held task as it is stored.
@@ -211,15 +228,9 @@ pub struct Row {
     /// The agent's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
-    /// The team that it is a member of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub team: Option<Box<str>>,
-    /// Which of the teams that had that name it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub team_number: Option<u64>,
-    /// The team that it made, and leads as long as that is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leads: Option<Box<str>>,
+    /// Its teams; most tasks have none, and take no room for them.
+    #[serde(flatten, deserialize_with = "read_boxed")]
+    pub teams: Option<Box<Membership>>,
     /// A line that says what the work is.
     pub description: Arc<str>,
     /// Those of them that have not yet.
@@ -236,7 +247,7 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<Box<StoppedBy>>,
     /// What ties the daemon to the run, until it ends: most rows are of ended ones, and take no room for it.
-    #[serde(flatten, deserialize_with = "Tie::read")]
+    #[serde(flatten, deserialize_with = "read_boxed")]
     pub tie: Option<Box<Tie>>,
     /// Its prompts that are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,6 +294,21 @@ pub struct Row {
 }
 
 impl Row {
+    /// The team that it is a member of.
+    pub fn team(&self) -> Option<&str> {
+        self.teams.as_ref()?.team.as_deref()
+    }
+
+    /// Which of the teams that had that name it is.
+    pub(crate) fn team_number(&self) -> Option<u64> {
+        self.teams.as_ref()?.team_number
+    }
+
+    /// The team that it made and leads.
+    pub(crate) fn leads(&self) -> Option<&str> {
+        self.teams.as_ref()?.leads.as_deref()
+    }
+
     /// When this daemon asked for the run's start.
     pub fn asked_at(&self) -> Option<Millis> {
         self.tie.as_ref()?.asked_at
@@ -356,7 +382,7 @@ impl Row {
 
     /// The name by which people call it.
     pub fn label(&self) -> String {
-        match (&self.name, &self.team) {
+        match (&self.name, self.team()) {
             (Some(name), Some(team)) => format!("{name}@{team}"),
             (Some(name), None) => name.to_string(),
             (None, _) => self.id.to_string(),

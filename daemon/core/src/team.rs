@@ -172,7 +172,7 @@ impl Core {
         let own = of_member(&name, &row.lead);
         self.teams.insert(cx, row);
         if let Some(id) = maker {
-            self.tasks.change(cx, id, |task| task.leads = Some(name.as_str().into()));
+            self.leads(cx, id, Some(&name));
             self.forward(cx, &of_lone(id), &own);
         }
         team_event(cx, &name, "team.created", json!({}));
@@ -278,7 +278,7 @@ impl Core {
             self.forward(cx, &of_member(name, &member.name), &reader);
             match (maker, member.task) {
                 // It goes on without the team.
-                (Some(id), _) => _ = self.tasks.change(cx, id, |task| task.leads = None),
+                (Some(id), _) => self.leads(cx, id, None),
                 (None, Some(id)) => _ = self.stop_tree(cx, id, self.limits.grace_ms, &by_deletion()),
                 (None, None) => {}
             }
@@ -308,10 +308,17 @@ impl Core {
         }
     }
 
+    fn leads(&mut self, cx: &mut Cx<'_>, id: TaskId, team: Option<&str>) {
+        self.tasks.change(cx, id, |task| {
+            task.teams.get_or_insert_default().leads = team.map(Into::into);
+            task.teams.take_if(|teams| **teams == task::Membership::default());
+        });
+    }
+
     /// Whether a member is the agent that made the team, and is there.
     fn made(&self, member: &Member, team: &Row) -> bool {
         let task = member.task.and_then(|id| self.tasks.get(&id));
-        member.name == team.lead && task.is_some_and(|task| task.leads.as_deref() == Some(&team.name))
+        member.name == team.lead && task.is_some_and(|task| task.leads() == Some(&team.name))
     }
 
     fn team_view(&self, now: Millis, row: &Row) -> wire::Team {

@@ -204,7 +204,7 @@ impl Tasks {
 
 impl Index {
     fn add(&mut self, row: &Row) {
-        if let (Some(name), None, false) = (&row.name, &row.team, row.is_done()) {
+        if let (Some(name), None, false) = (&row.name, row.team(), row.is_done()) {
             self.names.insert(name.clone(), row.id);
         }
         if let Some(above) = row.above {
@@ -230,7 +230,7 @@ impl Index {
     }
 
     fn drop(&mut self, row: &Row) {
-        if let (Some(name), None) = (&row.name, &row.team)
+        if let (Some(name), None) = (&row.name, row.team())
             && self.names.get(name) == Some(&row.id)
         {
             self.names.remove(name);

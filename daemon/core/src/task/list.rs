@@ -157,7 +157,7 @@ fn matches(core: &Core, row: &Row, parent: Option<TaskId>, params: &TaskListPara
         && params.session_id.as_ref().is_none_or(|id| *id == row.session)
         && params.status.is_none_or(|status| status == core.status_of(row))
         && params.kind.is_none_or(|kind| kind == row.kind)
-        && params.team_name.as_deref().is_none_or(|team| row.team.as_deref() == Some(team))
+        && params.team_name.as_deref().is_none_or(|team| row.team() == Some(team))
         && (parent.is_none() || parent == row.parent)
 }
 

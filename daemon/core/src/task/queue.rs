@@ -71,7 +71,7 @@ impl Core {
             token,
             control: row.control().unwrap_or_default().into(),
             name: row.name.clone(),
-            team: row.team.clone(),
+            team: row.team().map(Into::into),
             parent: row.parent,
             budget: row.spec.budget,
             writable: row.spec.writable.clone(),

@@ -79,7 +79,7 @@ impl Core {
     /// The newest held task of an agent with a name.
     fn held_name(&self, text: &str) -> Option<TaskId> {
         let (name, team) = text.split_once('@').map_or((text, None), |(name, team)| (name, Some(team)));
-        let called = |row: &&Row| row.name.as_deref() == Some(name) && row.team.as_deref() == team;
+        let called = |row: &&Row| row.name.as_deref() == Some(name) && row.team() == team;
         self.tasks.iter().rev().find(called).map(|row| row.id)
     }
 

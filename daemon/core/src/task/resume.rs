@@ -161,7 +161,7 @@ impl Core {
             );
             return Err(Error::new(Kind::Overloaded, why).with("taskId", id.to_string()));
         }
-        if let Some(name) = row.name.as_deref().filter(|_| row.team.is_none())
+        if let Some(name) = row.name.as_deref().filter(|_| row.team().is_none())
             && self.tasks.named(name).is_some()
         {
             return Err(super::spawn::name_taken(name));

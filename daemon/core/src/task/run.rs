@@ -352,7 +352,7 @@ impl Core {
         if topic == Topic::Task && data.get("lifecycle").is_none() {
             data["lifecycle"] = json!(self.lifecycle(row));
         }
-        for (key, value) in [("name", &row.name), ("teamName", &row.team)] {
+        for (key, value) in [("name", row.name.as_deref()), ("teamName", row.team())] {
             if let Some(value) = value {
                 data[key] = json!(value);
             }
@@ -361,7 +361,7 @@ impl Core {
             task: Some(id),
             above: self.tasks.above(row).collect(),
             session: Some(row.session.clone()),
-            team: row.team.as_deref().filter(|team| self.is_of(row, team)).map(Into::into),
+            team: row.team().filter(|team| self.is_of(row, team)).map(Into::into),
             mailbox: None,
         };
         cx.event(topic, r#type, about, data);

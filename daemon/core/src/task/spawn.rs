@@ -107,7 +107,7 @@ impl Core {
             | State::Starting
             | State::Running { .. }
             | State::Leaving { .. }
-            | State::Parked { .. } => match row.team {
+            | State::Parked { .. } => match row.team() {
                 Some(_) => SpawnStatus::TeammateSpawned,
                 None => SpawnStatus::AsyncLaunched,
             },
@@ -346,9 +346,7 @@ impl Core {
             parent: plan.parent,
             above: plan.stopped_with.or(plan.parent).filter(|id| self.tasks.get(id).is_some()),
             name: plan.name.map(Into::into),
-            team_number: plan.team.as_ref().and_then(|team| self.teams.get(team)?.number),
-            team: plan.team.map(Into::into),
-            leads: None,
+            teams: plan.team.map(|team| self.membership_in(&team).into()),
             description: crate::message::shorten(&description, 200).into(),
             waits: plan.waits,
             state: State::Queued,

@@ -190,7 +190,7 @@ impl Core {
             session_id: row.session.clone(),
             parent_id: row.parent,
             name: row.name.as_deref().map(str::to_owned),
-            team_name: row.team.as_deref().map(str::to_owned),
+            team_name: row.team().map(str::to_owned),
             agent_type: row.spec.agent_type.as_deref().map(str::to_owned),
             description: row.description.to_string(),
             prompt: None,

@@ -67,7 +67,7 @@ impl Core {
 
     /// The same in its session's list: what an agent took there before it made a team is its still.
     pub(super) fn list_and_name_in_session(&self, row: &task::Row) -> Option<(Arc<str>, String)> {
-        if row.team.is_some() {
+        if row.team().is_some() {
             return None;
         }
         let session = self.sessions.get(&row.session).map_or_else(|| MAIN.into(), |row| row.id.0.clone());

@@ -84,7 +84,7 @@ impl Core {
         token: Option<&str>,
     ) -> Result<bool, Error> {
         let own_task = self.task_of(caller).filter(|id| {
-            self.tasks.get(id).is_some_and(|row| row.team.as_deref() == Some(team))
+            self.tasks.get(id).is_some_and(|row| row.team() == Some(team))
                 && member.is_some_and(|member| member.task == Some(*id))
         });
         if own_task.is_some() {

@@ -53,7 +53,7 @@ impl Member {
 impl Core {
     /// Enters a spawned member.
     pub(crate) fn enlist(&mut self, cx: &mut Cx<'_>, row: &task::Row) {
-        let (Some(team), Some(name)) = (&row.team, &row.name) else {
+        let (Some(team), Some(name)) = (row.team(), &row.name) else {
             return;
         };
         let (id, cwd, r#type) = (row.id, row.spec.cwd.clone(), row.spec.agent_type.clone());
@@ -98,9 +98,15 @@ impl Core {
         }
     }
 
+    /// What a new member's task keeps of its team.
+    pub(crate) fn membership_in(&self, team: &str) -> task::Membership {
+        let team_number = self.teams.get(&team.to_owned()).and_then(|team| team.number);
+        task::Membership { team: Some(team.into()), team_number, leads: None }
+    }
+
     /// The member that has the name of a task's agent now: itself, or somebody else.
     fn named_as(&self, row: &task::Row) -> Option<(&Row, &Member)> {
-        let team = self.teams.get(&row.team.as_deref()?.to_owned())?;
+        let team = self.teams.get(&row.team()?.to_owned())?;
         Some((team, team.member(row.name.as_deref()?)?))
     }
 
@@ -112,7 +118,7 @@ impl Core {
 
     /// The team that an agent made and still leads, and its name there.
     pub(crate) fn led_by(&self, row: &task::Row) -> Option<(&str, &str)> {
-        let team = self.teams.get(&row.leads.as_deref()?.to_owned())?;
+        let team = self.teams.get(&row.leads()?.to_owned())?;
         let lead = team.member(&team.lead).filter(|lead| lead.task == Some(row.id))?;
         Some((&team.name, &lead.name))
     }
@@ -131,16 +137,16 @@ impl Core {
     /// an older daemon made both: it may have been set back since.
     pub(crate) fn is_of(&self, row: &task::Row, team: &str) -> bool {
         let same = |team: &Row| match team.number {
-            None if row.team_number.is_none() => team.created_at <= row.created_at,
-            number => number == row.team_number,
+            None if row.team_number().is_none() => team.created_at <= row.created_at,
+            number => number == row.team_number(),
         };
-        row.team.as_deref() == Some(team)
+        row.team() == Some(team)
             && (self.membership_of(row).is_some() || self.teams.get(&team.to_owned()).is_none_or(same))
     }
 
     fn set_ended(&mut self, cx: &mut Cx<'_>, id: TaskId, ended: bool) {
         let Some((team, name)) =
-            self.tasks.get(&id).and_then(|row| Some((row.team.clone()?, row.name.clone()?)))
+            self.tasks.get(&id).and_then(|row| Some((row.team()?.to_owned(), row.name.clone()?)))
         else {
             return;
         };
