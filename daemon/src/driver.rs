@@ -70,6 +70,8 @@ pub trait Hands: Send + 'static {
     fn log(&self, directory: String, row: serde_json::Value);
     /// Deletes a task's directory.
     fn remove_files(&self, directory: String);
+    /// Ends what waits for a lead's next turn.
+    fn let_go(&self, lead: TaskId);
     /// Forgets environment values.
     fn forget(&self, vault: u64);
 }
@@ -276,6 +278,7 @@ impl<H: Hands> Driver<H> {
             Effect::CloseOutput { task, attempt } => self.hands.close_output(task, attempt),
             Effect::Log { task, session, row } => self.hands.log(directory(&session, task), row),
             Effect::RemoveFiles { task, session } => self.hands.remove_files(directory(&session, task)),
+            Effect::LetGo { lead } => self.hands.let_go(lead),
             Effect::Over(who) => self.hub.end_of(&who),
             Effect::Forget { vault } => self.hands.forget(vault),
         }
@@ -321,6 +324,7 @@ pub(crate) mod tests {
         fn start(&self, _: Start) {}
         fn stop(&self, _: TaskId, _: u32, _: Stop) {}
         fn close_output(&self, _: TaskId, _: u32) {}
+        fn let_go(&self, _: TaskId) {}
         fn log(&self, _: String, _: serde_json::Value) {}
         fn remove_files(&self, _: String) {}
         fn forget(&self, _: u64) {}

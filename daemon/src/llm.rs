@@ -44,6 +44,7 @@ use ccagent_core::task::{Cause, Fork, Stop};
 use ccagent_llm::agent::Halt;
 use ccagent_llm::definition::Precedence;
 use ccagent_llm::flags::Flags;
+use ccagent_llm::mcp::Shared;
 use ccagent_llm::provider::choose::Table;
 use ccagent_llm::provider::pool::Pool;
 use ccagent_llm::provider::sibling::Siblings;
@@ -122,6 +123,8 @@ struct Inner {
     providers: Pool,
     /// Forks of one conversation, whose first requests are one after another.
     siblings: Siblings,
+    /// Their connections to MCP servers.
+    servers: Shared,
     runs: AtomicU64,
     tracker: TaskTracker,
     /// Ends all runs where they are: the next daemon finds them interrupted.
@@ -152,6 +155,7 @@ impl Agents {
             live: Mutex::default(),
             providers: Pool::default(),
             siblings: Siblings::default(),
+            servers: Shared::default(),
             runs: AtomicU64::new(RUNS),
             tracker: TaskTracker::new(),
             detach: CancellationToken::new(),
@@ -215,6 +219,11 @@ impl Agents {
                 live.halt.force.cancel();
             }
         });
+    }
+
+    /// Ends what waits for a lead's next turn.
+    pub fn let_go(&self, lead: TaskId) {
+        self.inner.servers.close(&lead.to_string());
     }
 
     /// Keeps no more of what a run says.

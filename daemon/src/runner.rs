@@ -434,6 +434,10 @@ impl Hands for Runner {
         self.tell(task, attempt, Command::Stop(stop.grace_ms));
     }
 
+    fn let_go(&self, lead: TaskId) {
+        self.inner.inside.let_go(lead);
+    }
+
     fn close_output(&self, task: TaskId, attempt: u32) {
         tracing::warn!(%task, "the output of all tasks fills its bound: no more of this one's is kept");
         self.inner.inside.close_output(task, attempt);

@@ -30,6 +30,7 @@ mod all {
     mod log;
     mod mailbox;
     mod mcp;
+    mod mcp_shared;
     mod message;
     mod node;
     mod notification;

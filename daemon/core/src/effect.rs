@@ -117,6 +117,11 @@ pub enum Effect {
         /// Its session.
         session: SessionId,
     },
+    /// A session's lead has no next turn: nothing waits for that any more. May be lost: it ends by itself after a while.
+    LetGo {
+        /// The lead.
+        lead: TaskId,
+    },
     /// An identity is over: what was opened in its name ends. May be lost: connections are gone with their daemon.
     Over(Who),
     /// Environment values that nobody needs any more.

@@ -6,8 +6,8 @@
 //!                                                               └ ends with the agent's run
 //! ```
 //!
-//! Each run has connections of its own: what a server keeps of one agent is not another's, and a server's program ends
-//! with the run that began it. A list of tools is read once, so that requests begin the same each time. The protocol is
+//! Each run has connections of its own, but those of one team, which share them: what a server keeps of one agent is not
+//! another's, and a server's program ends with the last run that uses it. A list of tools is read once, so that requests begin the same each time. The protocol is
 //! the official SDK's; here is what bounds it. Deliberately not here: what a server asks of us (models, directories,
 //! questions). It is told that we can't.
 
@@ -18,9 +18,11 @@ mod expand;
 mod lines;
 mod list;
 mod name;
+mod shared;
 mod text;
 mod tool;
 
 pub use config::{Server, Servers, Way};
 pub use connect::{Connected, Means, connect};
 pub use name::{full, of_server, pattern};
+pub use shared::{Shared, User};

@@ -32,12 +32,19 @@ static SHIMS: Mutex<BTreeMap<u32, Held>> = Mutex::new(BTreeMap::new());
 #[derive(Debug)]
 struct Held {
     task: Option<String>,
+    /// Whether the end of that task's run does not wait for it: it is for the next one.
+    rests: bool,
     hurry: CancellationToken,
 }
 
 /// The process ids of all shims that hold a tether, taken from before anybody can see them.
 pub fn shims() -> Vec<u32> {
     SHIMS.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+}
+
+/// Whether a process is a shim that holds a tether, for whomever.
+pub fn is_shim(pid: u32) -> bool {
+    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&pid)
 }
 
 /// The task for which a shim holds a tether.
@@ -54,7 +61,7 @@ pub async fn all_gone(task: Option<&str>) {
     loop {
         let mut gone = std::pin::pin!(GONE.notified());
         gone.as_mut().enable();
-        let is_of = |held: &Held| task.is_none_or(|task| held.task.as_deref() == Some(task));
+        let is_of = |held: &Held| task.is_none_or(|task| held.task.as_deref() == Some(task) && !held.rests);
         if !SHIMS.lock().unwrap_or_else(PoisonError::into_inner).values().any(is_of) {
             return;
         }
@@ -135,7 +142,7 @@ impl Shim {
         let child = command.spawn()?;
         let pid = child.id();
         let hurry = CancellationToken::new();
-        shims.extend(pid.map(|pid| (pid, Held { task, hurry: hurry.clone() })));
+        shims.extend(pid.map(|pid| (pid, Held { task, rests: false, hurry: hurry.clone() })));
         let control = Some(BufReader::new(ours));
         Ok(Self { child: Some(child), pid, control, grace_ms, hurry })
     }
@@ -241,6 +248,16 @@ impl Tether {
         if let Some(child) = &mut self.shim.child {
             child.wait().await.ok();
         }
+    }
+
+    /// Says for which task it holds its tree from now on, and whether the end of that one's run waits for it.
+    pub fn belongs_to(&self, task: &str, rests: bool) {
+        let mut shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = self.shim.pid.and_then(|pid| shims.get_mut(&pid)) {
+            (held.task, held.rests) = (Some(task.to_owned()), rests);
+        }
+        drop(shims);
+        GONE.notify_waiters();
     }
 
     /// Asks the tree to end, kills what is left of it after a grace, and returns when nothing is.

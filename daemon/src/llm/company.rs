@@ -6,9 +6,9 @@ use ccagent_core::effect::Start;
 use ccagent_core::task::Brief;
 use ccagent_llm::agent::Halt;
 use ccagent_llm::hook::{self, Event, Watch, Who};
-use ccagent_llm::mcp::{self, Connected, Server};
+use ccagent_llm::mcp::{self, Connected, Server, Shared};
 use ccagent_llm::quote;
-use ccagent_proto::shown;
+use ccagent_proto::{TaskId, shown};
 
 use super::desk::Desk;
 use super::outside::AtRun;
@@ -22,12 +22,19 @@ pub(super) struct Company {
     pub(super) watch: Option<Watch>,
     servers: Vec<Server>,
     means: mcp::Means,
+    user: mcp::User,
     notes: Vec<String>,
 }
 
 impl Company {
     /// What there is; nothing is started.
-    pub(super) fn of(looked: &Looked, (brief, cwd): (&Brief, &str), start: &Start, shim: &Path) -> Self {
+    pub(super) fn of(
+        looked: &Looked,
+        (brief, cwd): (&Brief, &str),
+        (start, circle): (&Start, TaskId),
+        shim: &Path,
+    ) -> Self {
+        let user = mcp::User { task: start.task.to_string(), circle: circle.to_string() };
         let AtRun { hooks, servers, root, notes } = looked.outside.clone();
         let (shim, cwd, env) = (shim.to_owned(), PathBuf::from(cwd), looked.programs.clone());
         let (temp, writable) = (looked.temp.clone(), looked.writable.clone());
@@ -35,13 +42,13 @@ impl Company {
             mcp::Means { shim: shim.clone(), env: env.clone(), cwd: cwd.clone(), writable: writable.clone() };
         let of_hooks = hook::Means { shim, env, cwd, root, temp, writable };
         let watch = (!hooks.hooks.is_empty()).then(|| Watch::new(hooks, who(start, brief), of_hooks));
-        Self { watch, servers, means, notes }
+        Self { watch, servers, means, user, notes }
     }
 
     /// Connects to the servers, unless the run is stopped meanwhile, and tells the hooks that it begins. Gives what is said
     /// to the model beside its prompt: what it has to do without, and what hooks say.
-    pub(super) async fn join(self, desk: &Desk, halt: &Halt) -> (Connected, Vec<String>) {
-        let connecting = mcp::connect(&self.servers, &self.means);
+    pub(super) async fn join(self, shared: &Shared, desk: &Desk, halt: &Halt) -> (Connected, Vec<String>) {
+        let connecting = mcp::connect(&self.servers, &self.means, (shared, &self.user));
         let mut servers = halt.graceful.run_until_cancelled(connecting).await.unwrap_or_default();
         let notes: Vec<String> = self.notes.into_iter().chain(std::mem::take(&mut servers.notes)).collect();
         for note in &notes {

@@ -93,13 +93,18 @@ async fn work(
     halt: Halt,
     output: &Output,
 ) -> Result<Finished, String> {
-    let (agent, servers, brief) = prepare(inner, handle, start, run, halt, output).await?;
+    let (agent, (servers, leads), brief) = prepare(inner, handle, start, run, halt.clone(), output).await?;
     let ended = agent.run().await;
-    servers.end().await;
+    if leads && !halt.graceful.is_cancelled() {
+        let (servers, detach) = (servers.rest(), inner.detach.clone());
+        inner.tracker.spawn(async move { detach.run_until_cancelled(servers).await });
+    } else {
+        servers.end().await;
+    }
     Ok(finished(&brief, ended))
 }
 
-/// Makes the agent, with its servers. What was needed for that only is gone when it runs: most of its life it waits.
+/// Makes the agent, with its servers, and whether it leads its session. What was needed for that only is gone when it runs: most of its life it waits.
 async fn prepare(
     inner: &Arc<Inner>,
     handle: &Handle,
@@ -107,10 +112,10 @@ async fn prepare(
     run: u64,
     halt: Halt,
     output: &Output,
-) -> Result<(Agent, Connected, Arc<Brief>), String> {
+) -> Result<(Agent, (Connected, bool), Arc<Brief>), String> {
     let Setup { launch, first, later, brief, setting, given, env, known, route, looked } =
         Setup::of(inner, handle, start).await?;
-    let company = Company::of(&looked, (&brief, &launch.cwd), start, &inner.settings.shim);
+    let company = Company::of(&looked, (&brief, &launch.cwd), (start, setting.circle), &inner.settings.shim);
     let Looked { provider, judge, programs, temp, writable, .. } = looked;
     let mask = Mask::new(secrets(&known, &env, &start.token));
     let stall = stall(&known, &env, &setting);
@@ -145,7 +150,7 @@ async fn prepare(
         overrides::note(&brief, &files).await;
     }
     inner.has_files(start.task, run, &files);
-    let (mut servers, mut asides) = company.join(&desk, &halt).await;
+    let (mut servers, mut asides) = company.join(&inner.servers, &desk, &halt).await;
     let work = prompts(&brief, first.filter(|_| is_new(&brief, &found)), later);
     let found = take_up(work, &brief, found, &mut asides).await?;
     desk.report(Report::Told).await;
@@ -185,7 +190,7 @@ async fn prepare(
         patience: Patience { stall, ..Patience::default() },
         halt,
     };
-    Ok((agent, servers, brief))
+    Ok((agent, (servers, setting.leads), brief))
 }
 
 /// What it has to spawn agents of its own with.

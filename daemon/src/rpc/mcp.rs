@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccagent_core::bounds;
-use ccagent_llm::mcp::{self, Server, Servers};
+use ccagent_llm::mcp::{self, Server, Servers, Shared, User};
 use ccagent_llm::trust::Standing;
 use ccagent_proto::Error;
 use ccagent_proto::mcp::{McpHealth, McpListParams, McpListResult, McpServer};
@@ -58,7 +58,8 @@ pub(crate) async fn list(
 }
 
 async fn tried(server: &Server, means: &mcp::Means) -> McpHealth {
-    let connected = mcp::connect(std::slice::from_ref(server), means).await;
+    let alone = (&Shared::default(), &User::default());
+    let connected = mcp::connect(std::slice::from_ref(server), means, alone).await;
     let ok = connected.is_whole();
     let tools = connected.tools.iter().map(|tool| tool.spec().name.clone()).collect();
     let error = connected.notes.first().cloned();

@@ -299,7 +299,7 @@ fn orphans(inner: &Inner) -> io::Result<Orphans> {
         }
         // Asked for after the reading: a shim is known from the moment on in which it is anybody's child.
         let pid = child.pid.unsigned_abs();
-        if tether::task_of(pid).is_some() || inner.agents().values().any(|agent| agent.shim == Some(pid)) {
+        if tether::is_shim(pid) || inner.agents().values().any(|agent| agent.shim == Some(pid)) {
             return;
         }
         if child.ended {

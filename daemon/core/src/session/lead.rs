@@ -22,6 +22,7 @@ use super::{Row, session_event};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::cx::Cx;
+use crate::effect::Effect;
 use crate::record::Record;
 use crate::table::Stored;
 use crate::task::{Cause, Outcome, Row as Task, State, shape};
@@ -93,6 +94,8 @@ pub struct Setting {
     pub coordinator: bool,
     /// Whose definitions its session's agents have.
     pub profile: Option<String>,
+    /// Whose connections to MCP servers it shares: its team's lead's, or its own (CX-17).
+    pub circle: TaskId,
 }
 
 impl Core {
@@ -121,6 +124,7 @@ impl Core {
             leads: self.is_lead(row),
             coordinator: session.is_some_and(|session| session.coordinator),
             profile: session.and_then(|session| session.profile.clone()),
+            circle: self.lead_above(row).unwrap_or(row.id),
         })
     }
 
@@ -323,6 +327,7 @@ impl Core {
     pub(super) fn release_lead(&mut self, cx: &mut Cx<'_>, session: &SessionId) -> Option<TaskId> {
         let (id, idle) = self.lead_of(session).map(|row| (row.id, row.is_done()))?;
         self.tasks.update(cx, id, |row| row.retain = false);
+        cx.effects.push(Effect::LetGo { lead: id });
         idle.then_some(id)
     }
 
@@ -330,6 +335,7 @@ impl Core {
     pub(crate) fn replace_lead(&mut self, cx: &mut Cx<'_>, removed: TaskId, session: &SessionId) {
         if self.sessions.get(session).is_some_and(|row| row.main_agent == removed) {
             self.reopen_items_of_lead(cx, removed, session);
+            cx.effects.push(Effect::LetGo { lead: removed });
             let main_agent = TaskId(Uuid::from_u128(cx.ids.id()));
             self.sessions.update(cx, session, |row| row.main_agent = main_agent);
         }

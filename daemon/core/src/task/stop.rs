@@ -13,6 +13,7 @@ use super::{Cause, Outcome, State, Stop};
 use crate::caller::{Caller, Who};
 use crate::core::Core;
 use crate::cx::Cx;
+use crate::effect::Effect;
 
 impl Core {
     pub(crate) fn task_stop(
@@ -87,6 +88,9 @@ impl Core {
         by: &StoppedBy,
     ) -> Vec<TaskId> {
         let below = self.live_below(id);
+        if self.tasks.get(&id).is_some_and(|row| self.is_lead(row)) {
+            cx.effects.push(Effect::LetGo { lead: id });
+        }
         self.stop(cx, id, Cause::Stop, grace_ms, by.clone());
         for id in &below {
             self.stop(cx, *id, Cause::Stop, grace_ms, by.clone());

@@ -123,6 +123,12 @@ impl Core {
         Some((&team.name, &lead.name))
     }
 
+    /// The task that leads the team of which a task is a member.
+    pub(crate) fn lead_above(&self, row: &task::Row) -> Option<TaskId> {
+        let (team, _) = self.named_as(row).filter(|(_, member)| member.task == Some(row.id))?;
+        team.member(&team.lead)?.task
+    }
+
     /// Refuses a run under a member's name that somebody else has now.
     pub(crate) fn is_name_free_for(&self, row: &task::Row) -> Result<(), Error> {
         match self.named_as(row) {
@@ -150,7 +156,7 @@ impl Core {
         else {
             return;
         };
-        let current = self.teams.get(&team.to_string()).and_then(|row| row.member(&name));
+        let current = self.teams.get(&team).and_then(|row| row.member(&name));
         if current.is_some_and(|member| member.task == Some(id)) {
             self.change_member(cx, &team, &name, |member, _| member.ended = ended);
             if ended {

@@ -422,6 +422,7 @@ impl World {
                 | Effect::Log { .. }
                 | Effect::CloseOutput { .. }
                 | Effect::RemoveFiles { .. }
+                | Effect::LetGo { .. }
                 | Effect::Over(_)
                 | Effect::Forget { .. } => {}
             }

@@ -20,6 +20,7 @@ use super::config::{Server, Way};
 use super::expand::expand;
 use super::lines::Lines;
 use super::list::list;
+use super::shared::{Shared, Use, User};
 use crate::provider::http::{Http, Silence};
 use crate::tether::Tether;
 use crate::tool::{Tool, cut};
@@ -53,8 +54,16 @@ pub struct Connected {
     pub tools: Vec<Arc<dyn Tool>>,
     /// What is wrong with some, a sentence each.
     pub notes: Vec<String>,
-    lines: Vec<Line>,
+    uses: Vec<Use>,
     failed: usize,
+}
+
+/// A server that is spoken with.
+#[derive(Debug)]
+pub(super) struct Opened {
+    line: Line,
+    tools: Vec<Arc<dyn Tool>>,
+    note: Option<String>,
 }
 
 /// One connection.
@@ -65,17 +74,23 @@ struct Line {
     tether: Option<Tether>,
 }
 
-/// Connects to servers, and asks each for its tools.
-pub async fn connect(servers: &[Server], means: &Means) -> Connected {
+/// Connects to servers, where nobody did with whom that is shared, and asks each for its tools.
+pub async fn connect(servers: &[Server], means: &Means, (shared, user): (&Shared, &User)) -> Connected {
     let all = join_all(servers.iter().map(|server| async move {
-        let opened = tokio::time::timeout(CONNECT, open(server, means)).await;
-        opened.unwrap_or_else(|_| Err(format!("it did not give its tools within {} s", CONNECT.as_secs())))
+        let used = shared.of(server, means, user);
+        let opened = async {
+            let opened = tokio::time::timeout(CONNECT, Box::pin(open(server, means))).await;
+            opened
+                .unwrap_or_else(|_| Err(format!("it did not give its tools within {} s", CONNECT.as_secs())))
+        };
+        let said = used.opened(opened).await.map(|opened| (opened.tools.clone(), opened.note.clone()));
+        (used, said)
     }));
     let mut connected = Connected::default();
-    for (server, opened) in servers.iter().zip(all.await) {
-        match opened {
-            Ok((line, tools, note)) => {
-                connected.lines.push(line);
+    for (server, (used, said)) in servers.iter().zip(all.await) {
+        match said {
+            Ok((tools, note)) => {
+                connected.uses.push(used);
                 connected.tools.extend(tools);
                 connected.notes.extend(note.map(|note| format!("The MCP server {}: {note}", server.name)));
             }
@@ -95,24 +110,44 @@ impl Connected {
         self.failed == 0
     }
 
-    /// Ends all: the input of programs is closed, then they are asked to end, then they are ended.
+    /// Keeps all for a while, for a next run of the same agent, and ends then what nobody uses.
+    pub async fn rest(self) {
+        join_all(self.uses.into_iter().map(Use::rest)).await;
+    }
+
+    /// Ends what nobody else uses.
     pub async fn end(self) {
-        join_all(self.lines.into_iter().map(|Line { client, end, tether }| async move {
-            // What it did not read by now it is not waited for.
-            end.cut();
-            // A server that does not listen any more ends all the same.
-            drop(tokio::time::timeout(GRACE, client.cancel()).await);
-            if let Some(mut tether) = tether
-                && tokio::time::timeout(GRACE, tether.empty()).await.is_err()
-            {
-                tether.stop(GRACE).await;
-            }
-        }))
-        .await;
+        join_all(self.uses.into_iter().map(Use::end)).await;
     }
 }
 
-type Opened = (Line, Vec<Arc<dyn Tool>>, Option<String>);
+impl Opened {
+    /// Whether nothing comes of it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.line.end.why().is_some() || self.line.client.is_transport_closed()
+    }
+
+    /// Says of its program whose it is: with the end of that task's run it has to be gone, unless it rests.
+    pub(super) fn belongs_to(&self, task: &str, rests: bool) {
+        if let Some(tether) = &self.line.tether {
+            tether.belongs_to(task, rests);
+        }
+    }
+
+    /// Ends it: the input of a program is closed, then it is asked to end, then it is ended.
+    pub(super) async fn end(self) {
+        let Line { client, end, tether } = self.line;
+        // What it did not read by now it is not waited for.
+        end.cut();
+        // A server that does not listen any more ends all the same.
+        drop(tokio::time::timeout(GRACE, client.cancel()).await);
+        if let Some(mut tether) = tether
+            && tokio::time::timeout(GRACE, tether.empty()).await.is_err()
+        {
+            tether.stop(GRACE).await;
+        }
+    }
+}
 
 async fn open(server: &Server, means: &Means) -> Result<Opened, String> {
     let line = match &server.way {
@@ -120,7 +155,7 @@ async fn open(server: &Server, means: &Means) -> Result<Opened, String> {
         Way::Http { url, headers } => address(url, headers, means).await?,
     };
     let (tools, note) = list(server, line.client.peer(), &line.end).await?;
-    Ok((line, tools, note))
+    Ok(Opened { line, tools, note })
 }
 
 fn us() -> ClientConfig {

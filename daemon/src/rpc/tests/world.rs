@@ -51,6 +51,8 @@ impl Hands for Orders {
 
     fn close_output(&self, _: TaskId, _: u32) {}
 
+    fn let_go(&self, _: TaskId) {}
+
     fn log(&self, _: String, _: Value) {}
 
     fn remove_files(&self, _: String) {}
