@@ -43,8 +43,8 @@ pub struct AgentSpawnParams {
     pub persist: Option<bool>,
     /// `claude`, `qlogic`, `minimal` or `executor`.
     pub profile: Option<String>,
-    /// What its context has instead of what it would have: `options` (`model`, `effort`, `maxTurns`, `maxTokens`, `maxUsd`,
-    /// `criticalReminder`), `agentId`, `agentType`, `messages`, `readFileState` (paths), `abortController` (a task).
+    /// What its context has instead of what it would have: `options` (`model`, `effort`, `maxTurns`, `maxToolCalls`,
+    /// `maxTokens`, `maxUsd`, `criticalReminder`), `agentId`, `agentType`, `messages`, `readFileState` (paths), `abortController` (a task).
     #[serde(default, deserialize_with = "crate::json::object")]
     pub overrides: Option<serde_json::Map<String, serde_json::Value>>,
     /// What the child shares with its parent.
@@ -71,6 +71,8 @@ pub struct AgentSpawnParams {
     pub receives: Option<Receives>,
     /// Turns at most.
     pub max_turns: Option<u32>,
+    /// Calls of tools at most.
+    pub max_tool_calls: Option<u32>,
     /// Tokens at most.
     pub max_tokens: Option<u64>,
     /// US dollars at most.

@@ -45,6 +45,9 @@ pub(super) struct Modelled {
     /// Answers of the model at most
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
+    /// Calls of tools at most
+    #[arg(long, value_name = "N")]
+    max_tool_calls: Option<u32>,
     /// Tokens at most
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
@@ -65,6 +68,7 @@ impl Modelled {
             subagent_type: self.agent,
             model: self.model,
             max_turns: self.max_turns,
+            max_tool_calls: self.max_tool_calls,
             max_tokens: self.max_tokens,
             max_usd: self.max_usd,
             permission_mode: self.permission_mode,

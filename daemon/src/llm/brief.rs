@@ -220,6 +220,7 @@ pub fn explained(params: &AgentSpawnParams, caller: &Caller, known: &Known) -> R
         effort: called.or(entry.definition.effort).and_then(|effort| word(&effort)).or(effort),
         max_turns: params.max_turns.or(own_turns).or(max_turns),
         run_ms: (profile == Profile::Executor && !caller.within.leads).then_some(EXECUTOR_MS),
+        max_calls: params.max_tool_calls,
         max_tokens: params.max_tokens,
         max_micro_usd: params.max_usd.map(micro),
         own: outside.own,

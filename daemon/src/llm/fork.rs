@@ -140,6 +140,7 @@ pub(super) fn of(
         effort: parent.effort.clone(),
         max_turns: params.max_turns.or(entry.definition.max_turns.map(Into::into)).or(parent.max_turns),
         run_ms: None,
+        max_calls: params.max_tool_calls.or(parent.max_calls),
         max_tokens: params.max_tokens.or(parent.max_tokens),
         max_micro_usd: params.max_usd.map(brief::micro).or(parent.max_micro_usd),
         fork: Some(Fork {

@@ -232,7 +232,7 @@ fn stall(known: &Known, env: &BTreeMap<String, String>, setting: &Setting) -> Op
 fn limits(brief: &Brief) -> Limits {
     Limits {
         turns: brief.max_turns,
-        calls: None,
+        calls: brief.max_calls,
         tokens: brief.max_tokens,
         micro_usd: brief.max_micro_usd,
         context: (!brief.model.starts_with("offline")).then_some(CONTEXT),

@@ -86,6 +86,7 @@ pub(crate) async fn context(
         model: task.model,
         critical_reminder: brief.and_then(|brief| brief.reminder.clone()),
         max_turns: brief.and_then(|brief| brief.max_turns),
+        max_tool_calls: brief.and_then(|brief| brief.max_calls),
         max_tokens: brief.and_then(|brief| brief.max_tokens),
         memory: brief.and_then(|brief| brief.memory.clone()),
         may_ask: brief.map(|brief| brief.tools.iter().any(|tool| tool == "AskUserQuestion")),

@@ -59,6 +59,8 @@ pub struct TaskContextResult {
     pub critical_reminder: Option<String>,
     /// Answers of its model at most.
     pub max_turns: Option<u32>,
+    /// Calls of its tools at most.
+    pub max_tool_calls: Option<u32>,
     /// Tokens at most.
     pub max_tokens: Option<u64>,
     /// The directory of its memory, where it has one.

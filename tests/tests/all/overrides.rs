@@ -29,7 +29,7 @@ async fn each_override_is_reflected() {
         { "role": "assistant", "content": [{ "type": "text", "text": "earlier answer" }] },
     ]);
     let overrides = json!({
-        "options": { "maxTurns": 7, "maxTokens": 90_000, "effort": "high", "criticalReminder": "mind-the-gap" },
+        "options": { "maxTurns": 7, "maxToolCalls": 40, "maxTokens": 90_000, "effort": "high", "criticalReminder": "mind-the-gap" },
         "agentId": ID, "agentType": "my:type", "messages": turns, "readFileState": ["seen.txt"],
         "abortController": other,
     });
@@ -44,6 +44,7 @@ async fn each_override_is_reflected() {
     let context = world.conn.ok("task.context", json!({ "taskId": id })).await;
     for (key, value) in [
         ("maxTurns", json!(7)),
+        ("maxToolCalls", json!(40)),
         ("maxTokens", json!(90_000)),
         ("effort", json!("high")),
         ("criticalReminder", json!("mind-the-gap")),
@@ -141,5 +142,24 @@ async fn an_override_that_can_not_be_is_refused_with_its_place() {
     let again = json!({ "resumeAgentId": there, "overrides": { "agentType": "x" } });
     assert_eq!(world.conn.kind("agent.spawn", again).await, Kind::InvalidParams);
     assert_eq!(world.conn.ok("task.list", json!({ "all": true })).await["tasks"], before);
+    world.daemon.end().await;
+}
+
+/// M149: a run that made as many calls of tools as it may ends with what it said so far and the reason.
+#[tokio::test]
+async fn a_run_ends_with_its_last_call_of_a_tool() {
+    let world = World::start().await;
+    fs::write(world.home().join("a.txt"), "text").unwrap();
+    let read = call("Read", &json!({ "file_path": "a.txt" }));
+    let prompt = format!("READ {read} {read} {read} [[say:never]]");
+    let id = world.spawn(&prompt, json!({ "maxToolCalls": 2 })).await;
+    let task = world.conn.wait(&id).await;
+    assert_eq!(
+        (&task["status"], &task["error"]["kind"]),
+        (&json!("failed"), &json!("maxToolCalls")),
+        "{task}"
+    );
+    assert!(task["error"]["message"].as_str().unwrap().contains("after 2 tool calls"), "{task}");
+    assert_eq!(task["usage"]["toolUses"], 2, "{task}");
     world.daemon.end().await;
 }

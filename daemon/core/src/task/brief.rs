@@ -100,6 +100,9 @@ pub struct Brief {
     /// Wall time of a run at most, where its spawn says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<Millis>,
+    /// Calls of tools at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
     /// Tokens at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,

@@ -46,6 +46,8 @@ pub struct Options {
     pub effort: Option<String>,
     /// Turns at most.
     pub max_turns: Option<u32>,
+    /// Calls of tools at most.
+    pub max_tool_calls: Option<u32>,
     /// Tokens at most.
     pub max_tokens: Option<u64>,
     /// US dollars at most.
@@ -91,6 +93,7 @@ impl Overrides {
         let mut params = AgentSpawnParams { overrides: None, ..params.clone() };
         params.model = own.model.or(params.model);
         params.max_turns = own.max_turns.or(params.max_turns);
+        params.max_tool_calls = own.max_tool_calls.or(params.max_tool_calls);
         params.max_tokens = own.max_tokens.or(params.max_tokens);
         params.max_usd = own.max_usd.or(params.max_usd);
         params.critical_reminder = own.critical_reminder.or(params.critical_reminder);

@@ -70,6 +70,7 @@ pub(super) fn refuse_unbuilt(params: &AgentSpawnParams) -> Result<(), Error> {
         ("overrides", params.overrides.is_some()),
         ("profile", params.profile.is_some()),
         ("maxTurns", params.max_turns.is_some()),
+        ("maxToolCalls", params.max_tool_calls.is_some()),
         ("maxTokens", params.max_tokens.is_some()),
         ("maxUsd", params.max_usd.is_some()),
     ];
