@@ -27,6 +27,7 @@ mod question;
 pub(crate) mod run;
 mod search;
 mod setup;
+mod stage;
 mod tasklist;
 pub(crate) mod trial;
 
@@ -66,6 +67,7 @@ use crate::trust::Trust;
 use crate::vault::Vault;
 
 use output::Output;
+use stage::Stage;
 
 /// Numbers of runs begin here: below are the numbers of connections.
 const RUNS: u64 = 1 << 63;
@@ -126,6 +128,7 @@ struct Inner {
     /// Their connections to MCP servers.
     servers: Shared,
     runs: AtomicU64,
+    stage: Stage,
     tracker: TaskTracker,
     /// Ends all runs where they are: the next daemon finds them interrupted.
     detach: CancellationToken,
@@ -157,6 +160,7 @@ impl Agents {
             siblings: Siblings::default(),
             servers: Shared::default(),
             runs: AtomicU64::new(RUNS),
+            stage: Stage::default(),
             tracker: TaskTracker::new(),
             detach: CancellationToken::new(),
         };
@@ -201,7 +205,8 @@ impl Agents {
             handle.report(RunnerEvent { task, attempt, what }).await;
             inner.forget(task, run);
         };
-        self.inner.tracker.spawn(work.instrument(span));
+        let work = self.inner.tracker.track_future(work.instrument(span));
+        self.inner.stage.enter(work.boxed());
     }
 
     /// Ends a run: after the call that is under way, or when the grace is over at once.
