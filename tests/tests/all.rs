@@ -30,7 +30,9 @@ mod all {
     mod log;
     mod mailbox;
     mod mcp;
-    mod mcp_shared;
+    mod mcp_change;
+    mod mcp_rest;
+    mod mcp_share;
     mod message;
     mod node;
     mod notification;

@@ -204,6 +204,8 @@ impl Agent {
             if let Some(Switched { provider, model, price }) = self.host.switched().await {
                 (self.provider, self.model, self.price) = (provider, model, price);
             }
+            let retooled = self.halt.graceful.run_until_cancelled(self.host.retooled()).await;
+            self.toolbox = retooled.flatten().unwrap_or_else(|| std::mem::take(&mut self.toolbox));
             let asked = self.ask(&mut counts.partial).await;
             let answer = match asked {
                 Err(Leave::TooLong(why)) => {

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::agent::Toolbox;
 use crate::hook::Said;
 use crate::message::Usage;
 use crate::provider::Provider;
@@ -221,6 +222,11 @@ pub trait Host: std::fmt::Debug + Send + Sync + 'static {
 
     /// The model of the next request, where it is another one than the last time.
     fn switched(&self) -> BoxFuture<'_, Option<Switched>> {
+        async { None }.boxed()
+    }
+
+    /// The tools from the next request on, where they are others than the last time.
+    fn retooled(&self) -> BoxFuture<'_, Option<Toolbox>> {
         async { None }.boxed()
     }
 

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Each run has connections of its own, but those of one team, which share them: what a server keeps of one agent is not
-//! another's, and a server's program ends with the last run that uses it. A list of tools is read once, so that requests begin the same each time. The protocol is
-//! the official SDK's; here is what bounds it. Deliberately not here: what a server asks of us (models, directories,
-//! questions). It is told that we can't.
+//! another's, and a server's program ends with the last run that uses it. A list of tools is read again only where its
+//! server says that it changed, so that requests begin the same each time. The protocol is the official SDK's; here is
+//! what bounds it. Deliberately not here: what a server asks of us (models, directories, questions). It is told that we
+//! can't.
 
 mod bound;
 mod config;
@@ -18,6 +19,7 @@ mod expand;
 mod lines;
 mod list;
 mod name;
+mod offer;
 mod shared;
 mod text;
 mod tool;
@@ -25,4 +27,5 @@ mod tool;
 pub use config::{Server, Servers, Way};
 pub use connect::{Connected, Means, connect};
 pub use name::{full, of_server, pattern};
+pub use offer::Offers;
 pub use shared::{Shared, User};

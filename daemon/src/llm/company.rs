@@ -50,6 +50,7 @@ impl Company {
     pub(super) async fn join(self, shared: &Shared, desk: &Desk, halt: &Halt) -> (Connected, Vec<String>) {
         let connecting = mcp::connect(&self.servers, &self.means, (shared, &self.user));
         let mut servers = halt.graceful.run_until_cancelled(connecting).await.unwrap_or_default();
+        *desk.offers.lock().await = std::mem::take(&mut servers.offers);
         let notes: Vec<String> = self.notes.into_iter().chain(std::mem::take(&mut servers.notes)).collect();
         for note in &notes {
             desk.output.say(&format!("! {}\n", shown::line(note)));

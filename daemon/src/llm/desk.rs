@@ -11,8 +11,10 @@ use ccagent_core::notification::Coming;
 use ccagent_core::session::lead::Setting;
 use ccagent_core::task::Step;
 use ccagent_core::{Caller, RunnerEvent};
+use ccagent_llm::agent::Toolbox;
 use ccagent_llm::hook::{Said, Watch};
 use ccagent_llm::host::{Background, Errand, Host, Incoming, Permission, Progress, Switched};
+use ccagent_llm::mcp::Offers;
 use ccagent_llm::provider::price::Price;
 use ccagent_llm::search::{Found, Query, SearchError};
 use ccagent_llm::tool::{Ask, Outcome};
@@ -29,6 +31,7 @@ use super::errands::Means;
 use super::judge::Judge;
 use super::lead::Model;
 use super::output::Output;
+use super::run::toolbox;
 use super::{ending, fork};
 use crate::driver::{Clock, Handle};
 use crate::hub::{Hub, Key};
@@ -62,6 +65,8 @@ pub(super) struct Desk {
     pub(super) leads: bool,
     /// Its model, which may be another one at its next request.
     pub(super) model: Model,
+    /// What its MCP servers offer, once they are connected.
+    pub(super) offers: tokio::sync::Mutex<Offers>,
     pub(super) clock: Clock,
 }
 
@@ -257,6 +262,18 @@ impl Host for Desk {
             let switched = self.model.switched(&wanted).await?;
             *self.price.lock().unwrap_or_else(PoisonError::into_inner) = switched.price;
             Some(switched)
+        }
+        .boxed()
+    }
+
+    fn retooled(&self) -> BoxFuture<'_, Option<Toolbox>> {
+        async move {
+            let mut offers = self.offers.lock().await;
+            let (differ, notes) = offers.renew().await;
+            for note in notes {
+                self.output.say(&format!("! {}\n", shown::line(&note)));
+            }
+            differ.then(|| toolbox(&self.means.brief, &self.means.known, &offers))
         }
         .boxed()
     }

@@ -18,6 +18,7 @@ use ccagent_core::session::lead::Setting;
 use ccagent_core::task::{Brief, Fork, Given};
 use ccagent_llm::definition::{Entry, FORK};
 use ccagent_llm::flags::Flags;
+use ccagent_llm::mcp::Offers;
 use ccagent_llm::model::{Said, Source};
 use ccagent_llm::permission::Mode;
 use ccagent_llm::pool::{self, Pool, Who};
@@ -199,7 +200,7 @@ pub fn preview(
     let mut messages = ancestor.snapshot.messages.clone();
     messages.push(fork::turn(&messages, directive.clone()));
     // What its parent's servers offer is not known here: those tools are not in the hash.
-    let toolbox = run::toolbox(brief, known, Vec::new());
+    let toolbox = run::toolbox(brief, known, &Offers::default());
     // A program that asks for its agent has no key, and which one it is makes no difference here.
     let mut env = caller.env.clone();
     for key in known.table.providers().filter_map(|(_, setting)| setting.key_env.clone()) {

@@ -12,7 +12,7 @@ use ccagent_core::input::{Finished, Report};
 use ccagent_core::session::lead::Setting;
 use ccagent_core::task::{Agents, Brief, Launch, Own, Prompt, Untold};
 use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
-use ccagent_llm::mcp::Connected;
+use ccagent_llm::mcp::{Connected, Offers};
 use ccagent_llm::message::{Block, Message, Role};
 use ccagent_llm::pool;
 use ccagent_llm::provider::mask::Mask;
@@ -137,6 +137,7 @@ async fn prepare(
         means: means(inner, start, &launch, (&brief, &known, given)),
         watch: company.watch.clone(),
         told: Mutex::default(),
+        offers: tokio::sync::Mutex::default(),
         waits: AtomicU32::new(0),
         price: Mutex::new(route.price),
         clock: Clock::start(),
@@ -150,7 +151,7 @@ async fn prepare(
         overrides::note(&brief, &files).await;
     }
     inner.has_files(start.task, run, &files);
-    let (mut servers, mut asides) = company.join(&inner.servers, &desk, &halt).await;
+    let (servers, mut asides) = company.join(&inner.servers, &desk, &halt).await;
     let work = prompts(&brief, first.filter(|_| is_new(&brief, &found)), later);
     let found = take_up(work, &brief, found, &mut asides).await?;
     desk.report(Report::Told).await;
@@ -169,12 +170,13 @@ async fn prepare(
         beat: Beat::default(),
         host: desk.clone(),
     };
+    let toolbox = toolbox(&brief, &known, &*desk.offers.lock().await);
     let agent = Agent {
         host: desk,
         provider,
         model: route.model,
         system: brief.system.clone(),
-        toolbox: toolbox(&brief, &known, std::mem::take(&mut servers.tools)),
+        toolbox,
         context: Arc::new(context),
         transcript: found.transcript,
         messages: found.messages,
@@ -242,18 +244,19 @@ fn limits(brief: &Brief) -> Limits {
 
 /// The tools that it has, in the order in which they are offered, those of servers last; a fork is offered its parent's,
 /// and may call some.
-pub(super) fn toolbox(brief: &Brief, known: &Known, remote: Vec<Arc<dyn Tool>>) -> Toolbox {
+pub(super) fn toolbox(brief: &Brief, known: &Known, offers: &Offers) -> Toolbox {
     let offered = brief.fork.as_ref().map_or(&brief.tools, |fork| &fork.offered);
     let has = |tool: &Arc<dyn Tool>| offered.contains(&tool.spec().name);
     let Own { listed, denied, .. } = &brief.own;
     let admits = |tool: &Arc<dyn Tool>| pool::admits_mcp(listed.as_deref(), denied, &tool.spec().name);
-    let remote = remote.into_iter().filter(admits);
+    let remote = offers.tools().filter(|tool| admits(tool)).cloned();
     let types = match &brief.agents {
         Some(Agents::Tool(types)) => Some(types.clone()),
         Some(Agents::Attached(_)) | None => None,
     };
     Toolbox::new(tool::with(known.flags, types).into_iter().filter(has).chain(remote).collect())
         .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
+        .without(offers.gone().map(str::to_owned))
 }
 
 /// Says that it begins, and waits until that is stored: from here on a crash interrupts it. What was answered to an earlier

@@ -61,7 +61,7 @@ async fn tried(server: &Server, means: &mcp::Means) -> McpHealth {
     let alone = (&Shared::default(), &User::default());
     let connected = mcp::connect(std::slice::from_ref(server), means, alone).await;
     let ok = connected.is_whole();
-    let tools = connected.tools.iter().map(|tool| tool.spec().name.clone()).collect();
+    let tools = connected.offers.tools().map(|tool| tool.spec().name.clone()).collect();
     let error = connected.notes.first().cloned();
     connected.end().await;
     McpHealth { ok, tools, error }

@@ -11,7 +11,9 @@
 //!
 //! Its tools: `echo` says what it is given, `fail` fails, `picture` has an image, `hang` never answers, `die` ends the
 //! program, `env` says a variable, `flood` asks us for answers without end and reads none, `chat` tells us of progress
-//! without end; `garble` gives an answer that can't be read: `long`, `deep` or odd.
+//! without end; `garble` gives an answer that can't be read: `long`, `deep` or odd; `meet` tells the pipe that it is given
+//! that it was called, and never answers; `change` says a thousand times that the list changed, which from then on has the
+//! tool `added` and no `picture`, where it is not to be the `same` in another order.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -27,6 +29,8 @@ struct Manners {
     unfit: Vec<Value>,
     garbage: bool,
     log: Option<File>,
+    /// How the list changed: `same`, or another way.
+    changed: Option<String>,
 }
 
 fn main() -> io::Result<ExitCode> {
@@ -62,6 +66,12 @@ fn main() -> io::Result<ExitCode> {
         if asked["params"]["name"] == "chat" {
             let told = json!({ "progressToken": 1, "progress": 1 });
             flood(|_| json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": told }))?;
+        }
+        if asked["params"]["name"] == "change" {
+            manners.changed = asked["params"]["arguments"]["text"].as_str().map(str::to_owned);
+            let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+            let mut out = io::stdout().lock();
+            (0..1000).try_for_each(|_| writeln!(out, "{told}"))?;
         }
         if let (Some(id), Some(answer)) = (asked.get("id"), manners.answer(method, &asked["params"])) {
             manners.say(id, answer)?;
@@ -116,12 +126,21 @@ impl Manners {
         };
         let from: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
         let usual =
-            ["echo", "fail", "picture", "hang", "die", "env", "flood", "chat", "garble"].map(str::to_owned);
+            ["echo", "fail", "picture", "hang", "die", "env", "flood", "chat", "garble", "meet", "change"]
+                .map(str::to_owned);
         let more = (0..self.tools).map(|number| format!("more{number}"));
-        let page: Vec<Value> =
-            usual.into_iter().chain(more).skip(from).take(10).map(|name| tool(&name)).collect();
-        let is_last = page.len() < 10;
-        let page: Vec<&Value> = self.unfit.iter().chain(&page).collect();
+        let mut all: Vec<String> = usual.into_iter().chain(more).collect();
+        match self.changed.as_deref() {
+            Some("same") => all.reverse(),
+            Some(_) => {
+                all.retain(|name| name != "picture");
+                all.push("added".to_owned());
+            }
+            None => {}
+        }
+        let page: Vec<Value> = all.iter().skip(from).take(10).map(|name| tool(name)).collect();
+        let is_last = from + 10 >= all.len();
+        let page: Vec<&Value> = self.unfit.iter().filter(|_| from == 0).chain(&page).collect();
         let mut answer = json!({ "tools": page });
         if self.endless || !is_last {
             answer["nextCursor"] = json!((from + 10).to_string());
@@ -148,7 +167,12 @@ fn call(name: &str, input: &Value) -> Option<Result<Value, Value>> {
         "picture" => {
             Some(Ok(json!({ "content": [{ "type": "image", "data": "AAAA", "mimeType": "image/png" }] })))
         }
+        "change" | "added" => Some(Ok(said(name.to_owned()))),
         "hang" => None,
+        "meet" => {
+            std::fs::write(input["text"].as_str().unwrap_or_default(), "called\n").ok()?;
+            None
+        }
         "garble" if input["text"] == "long" => Some(Ok(said("x".repeat(5 << 20)))),
         // No error is a text.
         "garble" => Some(Err(input["text"].clone())),

@@ -1,6 +1,6 @@
 //! Tool calls of one answer: who may be called, in which order, and what comes back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ const STALLS: u32 = 1;
 pub struct Toolbox {
     offered: Vec<Arc<Spec>>,
     pool: BTreeMap<String, Arc<dyn Tool>>,
+    gone: BTreeSet<String>,
 }
 
 impl Toolbox {
@@ -32,7 +33,14 @@ impl Toolbox {
     pub fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
         let offered: Vec<Arc<Spec>> = tools.iter().map(|tool| tool.spec()).collect();
         let pool = offered.iter().map(|spec| spec.name.clone()).zip(tools).collect();
-        Self { offered, pool }
+        Self { offered, pool, gone: BTreeSet::new() }
+    }
+
+    /// The same, and names of tools that there were before: a call of one of them is told so.
+    #[must_use]
+    pub fn without(mut self, gone: impl IntoIterator<Item = String>) -> Self {
+        self.gone = gone.into_iter().collect();
+        self
     }
 
     /// The same offer, of which only some may be called (FK-23).
@@ -167,6 +175,8 @@ impl Agent {
         }
         if let Some(tool) = self.toolbox.find(call.name) {
             Due::Run(tool)
+        } else if self.toolbox.gone.contains(call.name) {
+            Due::Refuse(format!("The tool {} is gone: its MCP server does not list it any more.", call.name))
         } else {
             let names: Vec<&str> = self.toolbox.pool.keys().map(String::as_str).collect();
             Due::Refuse(format!("There is no tool {:?} for you. You have: {}", call.name, names.join(", ")))

@@ -4,11 +4,11 @@
 //! connection is closed here before they pile up, and whoever calls the server's tools is told why. Deliberately not
 //! here: answers that a server gives, which are bounded where they are read.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rmcp::model::JsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,8 @@ const UNANSWERED: usize = 32;
 pub(super) struct End {
     why: OnceLock<String>,
     cut: CancellationToken,
+    /// How often the server said that its tools changed.
+    changes: AtomicU64,
 }
 
 impl End {
@@ -38,6 +40,11 @@ impl End {
     /// Why a server was cut off, if it was.
     pub(super) fn why(&self) -> Option<&str> {
         self.why.get().map(String::as_str)
+    }
+
+    /// How often the server has said that its tools changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     fn cut_off(&self, why: String) {
@@ -116,6 +123,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bound<T> {
         if let Some(why) = self.too_much(&said, Instant::now()) {
             self.end.cut_off(why);
             return None;
+        }
+        // Here and not in a handler: who reads an answer that came behind it knows of it.
+        if let JsonRpcMessage::Notification(note) = &said
+            && matches!(note.notification, ServerNotification::ToolListChangedNotification(_))
+        {
+            self.end.changes.fetch_add(1, Ordering::Relaxed);
         }
         Some(said)
     }

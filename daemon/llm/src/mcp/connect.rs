@@ -19,11 +19,11 @@ use super::bound::{Bound, End};
 use super::config::{Server, Way};
 use super::expand::expand;
 use super::lines::Lines;
-use super::list::list;
+use super::offer::{Offer, Offers};
 use super::shared::{Shared, Use, User};
 use crate::provider::http::{Http, Silence};
 use crate::tether::Tether;
-use crate::tool::{Tool, cut};
+use crate::tool::cut;
 
 /// How long a server has until its tools are known.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -50,25 +50,17 @@ pub struct Means {
 /// The servers of one run. Dropping it ends them; [`end`](Self::end) lets them end by themselves first.
 #[derive(Debug, Default)]
 pub struct Connected {
-    /// Their tools, by server and in the order of its list.
-    pub tools: Vec<Arc<dyn Tool>>,
+    /// Their tools.
+    pub offers: Offers,
     /// What is wrong with some, a sentence each.
     pub notes: Vec<String>,
     uses: Vec<Use>,
     failed: usize,
 }
 
-/// A server that is spoken with.
-#[derive(Debug)]
-pub(super) struct Opened {
-    line: Line,
-    tools: Vec<Arc<dyn Tool>>,
-    note: Option<String>,
-}
-
 /// One connection.
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     client: Client,
     end: Arc<End>,
     tether: Option<Tether>,
@@ -78,20 +70,19 @@ struct Line {
 pub async fn connect(servers: &[Server], means: &Means, (shared, user): (&Shared, &User)) -> Connected {
     let all = join_all(servers.iter().map(|server| async move {
         let used = shared.of(server, means, user);
-        let opened = async {
-            let opened = tokio::time::timeout(CONNECT, Box::pin(open(server, means))).await;
-            opened
-                .unwrap_or_else(|_| Err(format!("it did not give its tools within {} s", CONNECT.as_secs())))
-        };
-        let said = used.opened(opened).await.map(|opened| (opened.tools.clone(), opened.note.clone()));
-        (used, said)
+        let offered = in_time(async {
+            let Line { client, end, .. } = used.opened(Box::pin(open(server, means))).await?;
+            Offer::of(server, client.peer().clone(), end.clone()).await
+        });
+        let offered = Box::pin(offered).await;
+        (used, offered)
     }));
     let mut connected = Connected::default();
-    for (server, (used, said)) in servers.iter().zip(all.await) {
-        match said {
-            Ok((tools, note)) => {
+    for (server, (used, offered)) in servers.iter().zip(all.await) {
+        match offered {
+            Ok((offer, note)) => {
                 connected.uses.push(used);
-                connected.tools.extend(tools);
+                connected.offers.push(offer);
                 connected.notes.extend(note.map(|note| format!("The MCP server {}: {note}", server.name)));
             }
             Err(why) => {
@@ -121,22 +112,22 @@ impl Connected {
     }
 }
 
-impl Opened {
+impl Line {
     /// Whether nothing comes of it any more.
     pub(super) fn is_over(&self) -> bool {
-        self.line.end.why().is_some() || self.line.client.is_transport_closed()
+        self.end.why().is_some() || self.client.is_transport_closed()
     }
 
     /// Says of its program whose it is: with the end of that task's run it has to be gone, unless it rests.
     pub(super) fn belongs_to(&self, task: &str, rests: bool) {
-        if let Some(tether) = &self.line.tether {
+        if let Some(tether) = &self.tether {
             tether.belongs_to(task, rests);
         }
     }
 
     /// Ends it: the input of a program is closed, then it is asked to end, then it is ended.
     pub(super) async fn end(self) {
-        let Line { client, end, tether } = self.line;
+        let Self { client, end, tether } = self;
         // What it did not read by now it is not waited for.
         end.cut();
         // A server that does not listen any more ends all the same.
@@ -149,13 +140,18 @@ impl Opened {
     }
 }
 
-async fn open(server: &Server, means: &Means) -> Result<Opened, String> {
-    let line = match &server.way {
-        Way::Stdio { command, args, env } => program(command, args, env, means).await?,
-        Way::Http { url, headers } => address(url, headers, means).await?,
-    };
-    let (tools, note) = list(server, line.client.peer(), &line.end).await?;
-    Ok(Opened { line, tools, note })
+/// What comes in the time that a server has until its tools are known.
+async fn in_time<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let late = |_| Err(format!("it did not give its tools within {} s", CONNECT.as_secs()));
+    tokio::time::timeout(CONNECT, Box::pin(work)).await.unwrap_or_else(late)
+}
+
+/// A new connection.
+async fn open(server: &Server, means: &Means) -> Result<Line, String> {
+    match &server.way {
+        Way::Stdio { command, args, env } => program(command, args, env, means).await,
+        Way::Http { url, headers } => address(url, headers, means).await,
+    }
 }
 
 fn us() -> ClientConfig {

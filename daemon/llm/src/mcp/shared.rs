@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::config::Server;
-use super::connect::{Means, Opened};
+use super::connect::{Line, Means};
 
 /// How long a connection is kept for a lead's next turn.
 const REST: Duration = Duration::from_mins(5);
@@ -46,7 +46,7 @@ struct Held {
     server: Server,
     of: Of,
     users: Mutex<Vec<Task>>,
-    opened: OnceCell<Result<Opened, String>>,
+    opened: OnceCell<Result<Line, String>>,
     /// Nobody rests any more.
     closed: CancellationToken,
 }
@@ -173,8 +173,8 @@ impl Use {
     /// Why there is none.
     pub(super) async fn opened(
         &self,
-        open: impl Future<Output = Result<Opened, String>>,
-    ) -> Result<&Opened, String> {
+        open: impl Future<Output = Result<Line, String>>,
+    ) -> Result<&Line, String> {
         let held = self.held.as_ref().ok_or("it has ended")?;
         held.opened.get_or_init(|| open).await.as_ref().map_err(Clone::clone)
     }

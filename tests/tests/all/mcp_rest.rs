@@ -1,4 +1,4 @@
-//! Connections to MCP servers that a lead and its teammates have in common, from end to end.
+//! MCP servers of a session: its lead has them over its turns, with its teammates, until it is stopped or closed.
 
 use std::fs;
 
@@ -69,27 +69,6 @@ async fn a_lead_and_its_mates_have_one_server() {
 
 /// What a mate does while it is waited for, and that its lead hears of it.
 const WORK: &str = r#"[[tool:Bash {"command":"echo up > began; cat go"}]]"#;
-
-/// CX-17, D53: a lead whose turn is ended leaves the server that it began to its teammate, and waits for it no more than for
-/// the teammate; with that one it ends.
-#[tokio::test]
-async fn a_server_goes_on_for_who_is_left() {
-    let world = world().await;
-    for name in ["began", "go", "never"] {
-        world.pipe(name);
-    }
-    let mate = mate("ann", &format!("MATE {WORK} {} [[say:done]]", echo("late")));
-    world.prompt(&format!(r#"LEAD {TEAM} {mate} [[tool:Bash {{"command":"cat never"}}]]"#)).await;
-    assert_eq!(world.read("began").await, "up\n");
-    world.conn.ok("session.interrupt", json!({})).await;
-    assert_eq!((heard(&world, "initialize"), heard(&world, "end")), (1, 0));
-    world.write("go");
-    let ended = world.conn.wait("ann@red").await;
-    assert_eq!(ended["status"], "completed", "{ended}");
-    assert!(world.told().contains(&"late".to_owned()), "{:?}", world.told());
-    assert_eq!((heard(&world, "initialize"), heard(&world, "end")), (1, 1));
-    world.daemon.end().await;
-}
 
 /// CX-17, AB-03: a lead that is stopped between two turns leaves no server behind.
 #[tokio::test]
