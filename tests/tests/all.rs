@@ -33,6 +33,7 @@ mod all {
     mod mcp_change;
     mod mcp_rest;
     mod mcp_share;
+    mod mcp_words;
     mod message;
     mod node;
     mod notification;

@@ -23,6 +23,7 @@ mod offer;
 mod shared;
 mod text;
 mod tool;
+mod words;
 
 pub use config::{Server, Servers, Way};
 pub use connect::{Connected, Means, connect};

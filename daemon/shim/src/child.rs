@@ -18,6 +18,7 @@ use ccagent_shim::{
 };
 use nix::sys::signal::SigSet;
 use rustix::{
+    fs::{Mode, OFlags},
     io::Errno,
     pipe::{PipeFlags, pipe_with},
     process::{Pid, Resource, Rlimit, getrlimit, ioctl_tiocsctty, setrlimit, setsid},
@@ -91,8 +92,9 @@ pub(crate) fn start(spec: &StartSpec, cgroup: Option<&Cgroup>) -> Result<Started
 pub(crate) fn tether(spec: &TetherSpec) -> Result<Process, StartFailure> {
     let mut command = program(&spec.argv)?;
     command.env_clear().envs(&spec.env).stdin(Stdio::inherit()).stdout(Stdio::inherit());
-    command.stderr(match spec.stderr {
+    command.stderr(match &spec.stderr {
         Stderr::Null => Stdio::null(),
+        Stderr::Pipe(path) => written(path).map_err(|error| other("stderr", &error.into()))?.into(),
         Stderr::Stdout => {
             rustix::stdio::stdout().try_clone_to_owned().map_err(|error| other("stderr", &error))?.into()
         }
@@ -104,6 +106,15 @@ pub(crate) fn tether(spec: &TetherSpec) -> Result<Process, StartFailure> {
     raw::before_exec(&mut command, move || set_up(None, false, limits));
     let child = spawn_in(&spec.cwd, &mut command)?;
     leader(child).inspect_err(|_| abandon(child, None))
+}
+
+/// A named pipe that somebody reads: one that nobody does is an error, and not waited for.
+fn written(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let pipe = rustix::fs::open(path, flags, Mode::empty())?;
+    // The program is to wait for its reader, as for any.
+    rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
+    Ok(pipe)
 }
 
 /// What a program that runs is known by.

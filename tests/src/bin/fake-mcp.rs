@@ -10,7 +10,7 @@
 //! | `--log FILE` | appends a line for each message that it gets, and `end` at the end of its input |
 //!
 //! Its tools: `echo` says what it is given, `fail` fails, `picture` has an image, `hang` never answers, `die` ends the
-//! program, `env` says a variable, `flood` asks us for answers without end and reads none, `chat` tells us of progress
+//! program and says why on its stderr, `env` says a variable, `flood` asks us for answers without end and reads none, `chat` tells us of progress
 //! without end; `garble` gives an answer that can't be read: `long`, `deep` or odd; `meet` tells the pipe that it is given
 //! that it was called, and never answers; `change` says a thousand times that the list changed, which from then on has the
 //! tool `added` and no `picture`, where it is not to be the `same` in another order.
@@ -58,6 +58,7 @@ fn main() -> io::Result<ExitCode> {
         let method = asked["method"].as_str().unwrap_or_default();
         manners.note(method)?;
         if asked["params"]["name"] == "die" {
+            eprintln!("there is no more memory");
             return Ok(ExitCode::FAILURE);
         }
         if asked["params"]["name"] == "flood" {

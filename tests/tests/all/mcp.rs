@@ -14,7 +14,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 /// Servers in a repository, which is trusted; gives its directory.
-async fn repository(daemon: &Daemon, conn: &Conn, servers: &Value) -> PathBuf {
+pub(super) async fn repository(daemon: &Daemon, conn: &Conn, servers: &Value) -> PathBuf {
     let dir = daemon.home.join("repo");
     fs::create_dir_all(dir.join(".git")).unwrap();
     fs::create_dir_all(daemon.home.join("me")).unwrap();
@@ -29,7 +29,7 @@ fn fake(args: &[&str]) -> Value {
     json!({ "command": fake_mcp(), "args": args })
 }
 
-async fn play(daemon: &Daemon, conn: &Conn, script: &str, more: Value) -> Value {
+pub(super) async fn play(daemon: &Daemon, conn: &Conn, script: &str, more: Value) -> Value {
     let mut params = json!({
         "prompt": format!("```offline\n{script}\n```"), "model": "offline", "runInBackground": true,
         "cwd": daemon.home.join("repo"), "permissionMode": "bypassPermissions",
@@ -41,7 +41,7 @@ async fn play(daemon: &Daemon, conn: &Conn, script: &str, more: Value) -> Value 
 }
 
 /// What the calls of a task gave, in order.
-async fn results(conn: &Conn, task: &Value) -> Vec<String> {
+pub(super) async fn results(conn: &Conn, task: &Value) -> Vec<String> {
     let told = conn.ok("task.transcript", json!({ "taskId": task["id"] })).await;
     let mut results = Vec::new();
     for message in told["messages"].as_array().unwrap() {

@@ -13,6 +13,8 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
 
+use super::words::Words;
+
 /// What a server may ask of us in a row, and in the long run. We can do nothing for it: these are pings.
 const ASKS: u32 = 100;
 const ASK_EACH: Duration = Duration::from_millis(100);
@@ -29,6 +31,8 @@ pub(super) struct End {
     cut: CancellationToken,
     /// How often the server said that its tools changed.
     changes: AtomicU64,
+    /// What its program says on its stderr.
+    words: OnceLock<Arc<Words>>,
 }
 
 impl End {
@@ -45,6 +49,19 @@ impl End {
     /// How often the server has said that its tools changed.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Says where the last words of its program are.
+    pub(super) fn has(&self, words: Arc<Words>) {
+        self.words.set(words).ok();
+    }
+
+    /// Why something failed, with the last words of its program.
+    pub(super) fn told(&self, why: String) -> String {
+        match self.words.get().and_then(|words| words.last()) {
+            Some(words) => format!("{why}. The last lines on its stderr:\n> {words}"),
+            None => why,
+        }
     }
 
     fn cut_off(&self, why: String) {

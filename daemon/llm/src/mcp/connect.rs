@@ -14,6 +14,7 @@ use rmcp::service::{RoleClient, RunningService, serve_client};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::bound::{Bound, End};
 use super::config::{Server, Way};
@@ -21,6 +22,7 @@ use super::expand::expand;
 use super::lines::Lines;
 use super::offer::{Offer, Offers};
 use super::shared::{Shared, Use, User};
+use super::words;
 use crate::provider::http::{Http, Silence};
 use crate::tether::Tether;
 use crate::tool::cut;
@@ -64,16 +66,19 @@ pub(super) struct Line {
     client: Client,
     end: Arc<End>,
     tether: Option<Tether>,
+    /// What reads its stderr.
+    _hears: Option<AbortOnDropHandle<()>>,
 }
 
 /// Connects to servers, where nobody did with whom that is shared, and asks each for its tools.
 pub async fn connect(servers: &[Server], means: &Means, (shared, user): (&Shared, &User)) -> Connected {
     let all = join_all(servers.iter().map(|server| async move {
         let used = shared.of(server, means, user);
-        let offered = in_time(async {
+        let offered = async {
             let Line { client, end, .. } = used.opened(Box::pin(open(server, means))).await?;
-            Offer::of(server, client.peer().clone(), end.clone()).await
-        });
+            let offer = in_time(Offer::of(server, client.peer().clone(), end.clone())).await;
+            offer.map_err(|why| end.told(why))
+        };
         let offered = Box::pin(offered).await;
         (used, offered)
     }));
@@ -127,7 +132,7 @@ impl Line {
 
     /// Ends it: the input of a program is closed, then it is asked to end, then it is ended.
     pub(super) async fn end(self) {
-        let Self { client, end, tether } = self;
+        let Self { client, end, tether, _hears } = self;
         // What it did not read by now it is not waited for.
         end.cut();
         // A server that does not listen any more ends all the same.
@@ -148,10 +153,14 @@ async fn in_time<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, 
 
 /// A new connection.
 async fn open(server: &Server, means: &Means) -> Result<Line, String> {
-    match &server.way {
-        Way::Stdio { command, args, env } => program(command, args, env, means).await,
-        Way::Http { url, headers } => address(url, headers, means).await,
-    }
+    let end = Arc::new(End::default());
+    let opening = in_time(async {
+        match &server.way {
+            Way::Stdio { command, args, env } => program((command, args, env), means, &end).await,
+            Way::Http { url, headers } => address(url, headers, means, &end).await,
+        }
+    });
+    opening.await.map_err(|why| end.told(why))
 }
 
 fn us() -> ClientConfig {
@@ -160,37 +169,43 @@ fn us() -> ClientConfig {
 }
 
 async fn program(
-    command: &str,
-    args: &[String],
-    own: &BTreeMap<String, String>,
+    (command, args, own): (&str, &[String], &BTreeMap<String, String>),
     means: &Means,
+    end: &Arc<End>,
 ) -> Result<Line, String> {
-    let mut env = means.env.clone();
-    for (name, value) in own {
-        env.insert(name.clone(), expand(value, &means.env)?);
-    }
+    let failed = |error: io::Error| format!("its program can't be started: {error}");
+    let own = own.iter().map(|(name, value)| Ok((name.clone(), expand(value, &means.env)?)));
+    let own: BTreeMap<String, String> = own.collect::<Result<_, String>>()?;
     let argv = std::iter::once(command).chain(args.iter().map(String::as_str));
     let argv = argv.map(|word| expand(word, &means.env)).collect::<Result<_, _>>()?;
+    let heard = words::hear(&own).map_err(failed)?;
+    end.has(heard.words.clone());
+    let mut env = means.env.clone();
+    env.extend(own);
     let spec = TetherSpec {
         argv: confined::argv(&means.shim, &means.writable, argv),
         env,
         cwd: means.cwd.clone(),
-        stderr: Stderr::Null,
+        stderr: Stderr::Pipe(heard.path.clone()),
         grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
         open_files: None,
     };
-    let failed = |error: io::Error| format!("its program can't be started: {error}");
     let ((its_input, our_output), (our_input, its_output)) =
         (io::pipe().map_err(failed)?, io::pipe().map_err(failed)?);
     let reader = Receiver::from_owned_fd(our_input.into()).map_err(failed)?;
     let writer = Sender::from_owned_fd(our_output.into()).map_err(failed)?;
     let started = Tether::start(&means.shim, &spec, its_input.into(), its_output.into()).await;
     let tether = started.map_err(|error| format!("its program can't be started: {error}"))?;
-    let (client, end) = spoken(Lines::new(reader, writer, MESSAGE_MOST)).await?;
-    Ok(Line { client, end, tether: Some(tether) })
+    let client = spoken(Lines::new(reader, writer, MESSAGE_MOST), end).await?;
+    Ok(Line { client, end: end.clone(), tether: Some(tether), _hears: Some(heard.reader) })
 }
 
-async fn address(url: &str, headers: &BTreeMap<String, String>, means: &Means) -> Result<Line, String> {
+async fn address(
+    url: &str,
+    headers: &BTreeMap<String, String>,
+    means: &Means,
+    end: &Arc<End>,
+) -> Result<Line, String> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(expand(url, &means.env)?);
     let mut own = HashMap::new();
     for (name, value) in headers {
@@ -205,18 +220,16 @@ async fn address(url: &str, headers: &BTreeMap<String, String>, means: &Means) -
     config.max_json_response_size = MESSAGE_MOST;
     let http = Http::new(&means.env, Silence::default()).map_err(|error| error.to_string())?;
     let transport = StreamableHttpClientTransport::with_client(http.client(), config);
-    let (client, end) = spoken(transport).await?;
-    Ok(Line { client, end, tether: None })
+    let client = spoken(transport, end).await?;
+    Ok(Line { client, end: end.clone(), tether: None, _hears: None })
 }
 
 /// Says and hears what a connection begins with.
-async fn spoken(way: impl Transport<RoleClient> + 'static) -> Result<(Client, Arc<End>), String> {
-    let end = Arc::new(End::default());
+async fn spoken(way: impl Transport<RoleClient> + 'static, end: &Arc<End>) -> Result<Client, String> {
     let client = serve_client(us(), Bound::new(way, end.clone())).await;
-    let client = client.map_err(|error| {
+    client.map_err(|error| {
         let mut text = format!("it does not speak MCP as it should: {error}");
         cut(&mut text, 500);
         end.why().map_or(text, str::to_owned)
-    })?;
-    Ok((client, end))
+    })
 }

@@ -60,12 +60,12 @@ impl Tool for Remote {
                         ..Outcome::ok(quote::plain(&text::of(&result)))
                     },
                     Ok(Err(error)) => Outcome::error(quote::plain(&self.said(&error))),
-                    Err(_) => Outcome::error(format!(
+                    Err(_) => Outcome::error(self.end.told(format!(
                         "The MCP server {} did not answer within {} ms, and was told to drop the call. It may have \
-                         taken effect, or not: look before you repeat it.",
+                         taken effect, or not: look before you repeat it",
                         self.server,
                         self.timeout.as_millis()
-                    )),
+                    ))),
                 },
             }
         }
@@ -89,10 +89,10 @@ impl Remote {
                 "The MCP server {server} was cut off: {why}. Its tools can't be used any more in this run. Whether this \
                  call took effect is not known."
             ),
-            (ServiceError::TransportClosed | ServiceError::TransportSend(_), None) => format!(
+            (ServiceError::TransportClosed | ServiceError::TransportSend(_), None) => self.end.told(format!(
                 "The MCP server {server} has ended or can't be reached: its tools can't be used any more in this run. \
-                 Whether this call took effect is not known."
-            ),
+                 Whether this call took effect is not known"
+            )),
             (other, _) => format!("The MCP server {server} gave no result: {other}"),
         }
     }

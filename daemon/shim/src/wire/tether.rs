@@ -8,13 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::StartErrorKind;
 
 /// Where a tethered program's stderr goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stderr {
     /// To the same place as its stdout, in the order in which both arise.
     Stdout,
     /// Nowhere.
     Null,
+    /// To a named pipe that somebody reads.
+    Pipe(PathBuf),
 }
 
 /// The first line: what to run; its `Debug` shows no values of the environment.
