@@ -31,6 +31,7 @@ mod all {
     mod mailbox;
     mod mcp;
     mod mcp_change;
+    mod mcp_http;
     mod mcp_rest;
     mod mcp_share;
     mod mcp_words;

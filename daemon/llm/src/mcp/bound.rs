@@ -59,7 +59,7 @@ impl End {
     /// Why something failed, with the last words of its program.
     pub(super) fn told(&self, why: String) -> String {
         match self.words.get().and_then(|words| words.last()) {
-            Some(words) => format!("{why}. The last lines on its stderr:\n> {words}"),
+            Some(words) => format!("{}. The last lines on its stderr:\n> {words}", why.trim_end_matches('.')),
             None => why,
         }
     }

@@ -62,7 +62,7 @@ impl Tool for Remote {
                     Ok(Err(error)) => Outcome::error(quote::plain(&self.said(&error))),
                     Err(_) => Outcome::error(self.end.told(format!(
                         "The MCP server {} did not answer within {} ms, and was told to drop the call. It may have \
-                         taken effect, or not: look before you repeat it",
+                         taken effect, or not: look before you repeat it.",
                         self.server,
                         self.timeout.as_millis()
                     ))),
@@ -91,7 +91,7 @@ impl Remote {
             ),
             (ServiceError::TransportClosed | ServiceError::TransportSend(_), None) => self.end.told(format!(
                 "The MCP server {server} has ended or can't be reached: its tools can't be used any more in this run. \
-                 Whether this call took effect is not known"
+                 Whether this call took effect is not known."
             )),
             (other, _) => format!("The MCP server {server} gave no result: {other}"),
         }
