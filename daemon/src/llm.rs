@@ -29,6 +29,7 @@ mod search;
 mod setup;
 mod stage;
 mod tasklist;
+mod toolbox;
 pub(crate) mod trial;
 
 use std::collections::HashMap;

@@ -33,6 +33,7 @@ mod all {
     mod mcp_change;
     mod mcp_http;
     mod mcp_rest;
+    mod mcp_search;
     mod mcp_share;
     mod mcp_words;
     mod message;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ccagent_core::effect::Start;
 use ccagent_core::task::Brief;
-use ccagent_llm::agent::Halt;
+use ccagent_llm::agent::{Halt, Toolbox};
 use ccagent_llm::hook::{self, Event, Watch, Who};
 use ccagent_llm::mcp::{self, Connected, Server, Shared};
 use ccagent_llm::quote;
@@ -14,6 +14,7 @@ use super::desk::Desk;
 use super::outside::AtRun;
 use super::run::HISTORY;
 use super::setup::Looked;
+use super::toolbox;
 
 /// What a run has of others.
 #[derive(Debug)]
@@ -46,11 +47,18 @@ impl Company {
     }
 
     /// Connects to the servers, unless the run is stopped meanwhile, and tells the hooks that it begins. Gives what is said
-    /// to the model beside its prompt: what it has to do without, and what hooks say.
-    pub(super) async fn join(self, shared: &Shared, desk: &Desk, halt: &Halt) -> (Connected, Vec<String>) {
+    /// to the model beside its prompt: what it has to do without, what it can find, and what hooks say.
+    pub(super) async fn join(
+        self,
+        shared: &Shared,
+        desk: &Desk,
+        halt: &Halt,
+    ) -> (Connected, Toolbox, Vec<String>) {
         let connecting = mcp::connect(&self.servers, &self.means, (shared, &self.user));
         let mut servers = halt.graceful.run_until_cancelled(connecting).await.unwrap_or_default();
-        *desk.offers.lock().await = std::mem::take(&mut servers.offers);
+        let offers = std::mem::take(&mut servers.offers);
+        let (toolbox, unlisted) = toolbox::of(&desk.means.brief, &desk.means.known, &offers);
+        *desk.offers.lock().await = offers;
         let notes: Vec<String> = self.notes.into_iter().chain(std::mem::take(&mut servers.notes)).collect();
         for note in &notes {
             desk.output.say(&format!("! {}\n", shown::line(note)));
@@ -62,7 +70,8 @@ impl Company {
             let notes = quote::plain(&notes.join("\n"));
             asides.push(format!("<system-reminder>\n{notes}\n</system-reminder>"));
         }
-        (servers, asides)
+        asides.extend(unlisted);
+        (servers, toolbox, asides)
     }
 }
 

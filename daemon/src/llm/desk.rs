@@ -31,8 +31,7 @@ use super::errands::Means;
 use super::judge::Judge;
 use super::lead::Model;
 use super::output::Output;
-use super::run::toolbox;
-use super::{ending, fork};
+use super::{ending, fork, toolbox};
 use crate::driver::{Clock, Handle};
 use crate::hub::{Hub, Key};
 
@@ -273,7 +272,7 @@ impl Host for Desk {
             for note in notes {
                 self.output.say(&format!("! {}\n", shown::line(&note)));
             }
-            differ.then(|| toolbox(&self.means.brief, &self.means.known, &offers))
+            differ.then(|| toolbox::of(&self.means.brief, &self.means.known, &offers).0)
         }
         .boxed()
     }

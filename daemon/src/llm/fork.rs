@@ -35,7 +35,7 @@ use sha2::{Digest, Sha256};
 
 use super::brief::{self, By, Caller, ModeSource, Worked};
 use super::lead::Within;
-use super::{Known, run};
+use super::{Known, run, toolbox};
 
 /// The mode that a fork has.
 const BUBBLE: &str = "bubble";
@@ -200,7 +200,7 @@ pub fn preview(
     let mut messages = ancestor.snapshot.messages.clone();
     messages.push(fork::turn(&messages, directive.clone()));
     // What its parent's servers offer is not known here: those tools are not in the hash.
-    let toolbox = run::toolbox(brief, known, &Offers::default());
+    let (toolbox, _) = toolbox::of(brief, known, &Offers::default());
     // A program that asks for its agent has no key, and which one it is makes no difference here.
     let mut env = caller.env.clone();
     for key in known.table.providers().filter_map(|(_, setting)| setting.key_env.clone()) {

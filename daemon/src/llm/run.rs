@@ -10,14 +10,13 @@ use ccagent_core::RunnerEvent;
 use ccagent_core::effect::Start;
 use ccagent_core::input::{Finished, Report};
 use ccagent_core::session::lead::Setting;
-use ccagent_core::task::{Agents, Brief, Launch, Own, Prompt, Untold};
-use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, Toolbox, unanswered};
-use ccagent_llm::mcp::{Connected, Offers};
+use ccagent_core::task::{Agents, Brief, Launch, Prompt, Untold};
+use ccagent_llm::agent::{Agent, Ended, Finish, Halt, Limits, unanswered};
+use ccagent_llm::mcp::Connected;
 use ccagent_llm::message::{Block, Message, Role};
-use ccagent_llm::pool;
 use ccagent_llm::provider::mask::Mask;
 use ccagent_llm::provider::retry::Patience;
-use ccagent_llm::tool::{self, Beat, Context, Left, Tool};
+use ccagent_llm::tool::{Beat, Context, Left};
 use ccagent_llm::transcript::{self, Found, Header, PROMPT, Transcript};
 use ccagent_proto::task::TaskError;
 use futures_util::FutureExt as _;
@@ -151,7 +150,7 @@ async fn prepare(
         overrides::note(&brief, &files).await;
     }
     inner.has_files(start.task, run, &files);
-    let (servers, mut asides) = company.join(&inner.servers, &desk, &halt).await;
+    let (servers, toolbox, mut asides) = company.join(&inner.servers, &desk, &halt).await;
     let work = prompts(&brief, first.filter(|_| is_new(&brief, &found)), later);
     let found = take_up(work, &brief, found, &mut asides).await?;
     desk.report(Report::Told).await;
@@ -170,7 +169,6 @@ async fn prepare(
         beat: Beat::default(),
         host: desk.clone(),
     };
-    let toolbox = toolbox(&brief, &known, &*desk.offers.lock().await);
     let agent = Agent {
         host: desk,
         provider,
@@ -240,23 +238,6 @@ fn limits(brief: &Brief) -> Limits {
         context: (!brief.model.starts_with("offline")).then_some(CONTEXT),
         repeats: Some(REPEATS_MOST),
     }
-}
-
-/// The tools that it has, in the order in which they are offered, those of servers last; a fork is offered its parent's,
-/// and may call some.
-pub(super) fn toolbox(brief: &Brief, known: &Known, offers: &Offers) -> Toolbox {
-    let offered = brief.fork.as_ref().map_or(&brief.tools, |fork| &fork.offered);
-    let has = |tool: &Arc<dyn Tool>| offered.contains(&tool.spec().name);
-    let Own { listed, denied, .. } = &brief.own;
-    let admits = |tool: &Arc<dyn Tool>| pool::admits_mcp(listed.as_deref(), denied, &tool.spec().name);
-    let remote = offers.tools().filter(|tool| admits(tool)).cloned();
-    let types = match &brief.agents {
-        Some(Agents::Tool(types)) => Some(types.clone()),
-        Some(Agents::Attached(_)) | None => None,
-    };
-    Toolbox::new(tool::with(known.flags, types).into_iter().filter(has).chain(remote).collect())
-        .allowing(|name| pool::is_mcp(name) || brief.tools.iter().any(|tool| tool == name))
-        .without(offers.gone().map(str::to_owned))
 }
 
 /// Says that it begins, and waits until that is stored: from here on a crash interrupts it. What was answered to an earlier

@@ -27,7 +27,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Valu
         reader.read_line(&mut line)?;
         match line.trim().split_once(": ") {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.parse().unwrap()
+                length = value.parse().unwrap();
             }
             Some(_) => {}
             None => break,

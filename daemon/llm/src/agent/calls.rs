@@ -43,6 +43,15 @@ impl Toolbox {
         self
     }
 
+    /// The same offer, and tools that may be called although they are not in it. A tool that is there keeps its name.
+    #[must_use]
+    pub fn beside(mut self, tools: Vec<Arc<dyn Tool>>) -> Self {
+        for tool in tools {
+            self.pool.entry(tool.spec().name.clone()).or_insert(tool);
+        }
+        self
+    }
+
     /// The same offer, of which only some may be called (FK-23).
     #[must_use]
     pub fn allowing(mut self, may: impl Fn(&str) -> bool) -> Self {
