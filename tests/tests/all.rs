@@ -22,6 +22,7 @@ mod all {
     mod framing;
     mod full_disk;
     mod hook;
+    mod hook_permission;
     mod hostile;
     mod idempotency;
     mod lead;

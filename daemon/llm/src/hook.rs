@@ -21,7 +21,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
-pub use answer::{Said, Word};
+pub use answer::{Rule, Said, Word};
 pub use config::{Hook, Hooks};
 pub use exec::Means;
 

@@ -68,6 +68,8 @@ pub enum Permission {
     Changed(Value),
     /// It may not; the reason goes to the model.
     Denied(String),
+    /// It may not, for the first reason, and the agent is to end for the second.
+    Halted(String, String),
 }
 
 /// A command that is to go on as a task of its own.

@@ -11,7 +11,9 @@ use ccagent_core::ask::answer::Granted;
 use ccagent_llm::definition::{FORK, Problem, Profile};
 use ccagent_llm::document::Seen;
 use ccagent_llm::flags::Flags;
-use ccagent_llm::permission::{self, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source};
+use ccagent_llm::permission::{
+    self, BadRule, Behavior, Call, Decision, Files, Mode, Placed, Rules, Settings, Source,
+};
 use ccagent_llm::tool::{self, Access, Ask};
 use ccagent_llm::{alias, pool};
 use ccagent_proto::permission::PermissionBehavior;
@@ -139,6 +141,14 @@ impl Judge {
             }
         }
         renewed
+    }
+
+    /// Whether a text is a rule that the session could have.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(&self, rule: &str, behavior: Behavior) -> Result<(), BadRule> {
+        self.files.rule(rule, behavior, Source::Session).map(drop)
     }
 
     /// The root of the repository in which the agent works.

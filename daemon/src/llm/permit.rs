@@ -27,8 +27,8 @@ impl Desk {
         let permission = match verdict.map(|verdict| hooked(verdict, &ask.hooked)) {
             Ok(Verdict::Allowed) => Ok(Permission::Allowed),
             Ok(Verdict::Denied(why)) => Ok(Permission::Denied(why)),
-            Ok(Verdict::Asks { reason, by_rule }) => match self.hooks_permit(&ask).await {
-                Some(denied @ Permission::Denied(_)) => Ok(denied),
+            Ok(Verdict::Asks { reason, by_rule }) => match self.hooks_permit(&ask, by_rule).await {
+                Some(denied @ (Permission::Denied(_) | Permission::Halted(..))) => Ok(denied),
                 // What a rule wants asked a person is asked.
                 Some(Permission::Allowed) if !by_rule => self.allowed(&ask, None).await,
                 Some(Permission::Changed(input)) if !by_rule => self.changed(&ask, input).await,
@@ -71,7 +71,7 @@ impl Desk {
         Ok(verdict)
     }
 
-    fn judge(&self) -> Arc<Judge> {
+    pub(super) fn judge(&self) -> Arc<Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -104,7 +104,7 @@ impl Desk {
         let asked = Asked { what, call: None, summary: ask.summary.clone(), cwd };
         let ended = self.put(asked).await?;
         match end_of(&ended, ask) {
-            Permission::Denied(why) => Ok(Permission::Denied(why)),
+            denied @ (Permission::Denied(_) | Permission::Halted(..)) => Ok(denied),
             Permission::Allowed => self.allowed(ask, None).await,
             Permission::Changed(input) => self.allowed(ask, Some(input)).await,
         }

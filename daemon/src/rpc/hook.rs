@@ -26,7 +26,7 @@ pub(crate) async fn list(
         let mut hooks = Vec::new();
         for item in &found.items {
             let read = Hooks::of(std::slice::from_ref(item));
-            problems.extend(read.problems);
+            problems.extend(read.problems.into_iter().chain(read.unheard));
             hooks.extend(read.hooks.into_iter().map(|hook| Hook {
                 event: hook.event.as_str().to_owned(),
                 matcher: hook.written.clone(),

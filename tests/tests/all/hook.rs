@@ -7,7 +7,7 @@ use ccagent_tests::{Conn, Daemon};
 use serde_json::{Value, json};
 
 /// Hooks in the settings of a user; gives the user's home.
-fn user(daemon: &Daemon, hooks: &Value) -> Value {
+pub(super) fn user(daemon: &Daemon, hooks: &Value) -> Value {
     let home = daemon.home.join("me");
     fs::create_dir_all(home.join(".claude")).unwrap();
     fs::create_dir_all(daemon.home.join("work")).unwrap();
@@ -16,11 +16,11 @@ fn user(daemon: &Daemon, hooks: &Value) -> Value {
 }
 
 /// A hook of each event for the tools that match.
-fn hook(event: &str, matcher: &str, command: &str) -> Value {
+pub(super) fn hook(event: &str, matcher: &str, command: &str) -> Value {
     json!({ event: [{"matcher": matcher, "hooks": [{"type": "command", "command": command}]}] })
 }
 
-async fn play(daemon: &Daemon, conn: &Conn, env: &Value, script: &str, more: Value) -> String {
+pub(super) async fn play(daemon: &Daemon, conn: &Conn, env: &Value, script: &str, more: Value) -> String {
     let mut params = json!({
         "prompt": format!("```offline\n{script}\n```"), "model": "offline", "runInBackground": true,
         "cwd": daemon.home.join("work"), "env": env,

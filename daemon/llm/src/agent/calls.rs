@@ -216,6 +216,7 @@ impl Agent {
             Permission::Allowed => {}
             Permission::Changed(input) => ask.give(&***tool, input),
             Permission::Denied(why) => return Outcome::error(why),
+            Permission::Halted(why, halt) => return Outcome { halt: Some(halt), ..Outcome::error(why) },
         }
         let _turn = if ask.access.is_parallel() {
             Either::Left(turn.read().await)

@@ -5,9 +5,12 @@ use serde_json::Value;
 
 use super::Event;
 use super::exec::Ended;
+use crate::permission::Behavior;
 
 /// Characters of a text of a hook at most.
 const TEXT_MOST: usize = 10_000;
+/// Rules of one answer at most.
+const RULES_MOST: usize = 20;
 /// The exit code that objects.
 const OBJECTS: i32 = 2;
 
@@ -38,6 +41,17 @@ pub struct Said {
     pub halt: Option<String>,
     /// What a person is told.
     pub notes: Vec<String>,
+    /// Rules for the session, given with the word that a call may be.
+    pub rules: Vec<Rule>,
+}
+
+/// A rule that a hook gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// `Tool` or `Tool(what)`.
+    pub text: String,
+    /// What it does with a call that it means.
+    pub behavior: Behavior,
 }
 
 /// The JSON of a hook; what else stands in it is another program's business.
@@ -69,6 +83,28 @@ struct Decision {
     behavior: String,
     message: Option<String>,
     updated_input: Option<Value>,
+    updated_permissions: Option<Value>,
+    interrupt: bool,
+}
+
+/// One entry of what is to hold from now on.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Update {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    rules: Vec<Part>,
+    behavior: Option<String>,
+    destination: Option<String>,
+}
+
+/// A rule in two parts.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part {
+    tool_name: String,
+    rule_content: Option<String>,
 }
 
 impl Said {
@@ -136,7 +172,7 @@ impl Said {
 
     /// The answer of a hook in a person's place.
     fn decides(&mut self, decision: Decision) {
-        let Decision { behavior, message, updated_input } = decision;
+        let Decision { behavior, message, updated_input, updated_permissions, interrupt } = decision;
         match behavior.as_str() {
             // It allows the call with that input alone.
             "allow" if updated_input.as_ref().is_some_and(|input| !input.is_object()) => {
@@ -148,12 +184,42 @@ impl Said {
             "allow" => {
                 self.word(Word::Allow);
                 self.changes(updated_input);
+                self.updates(updated_permissions);
             }
             "deny" => {
-                self.word(Word::Deny(message.map_or_else(|| "a hook denied it".to_owned(), cut)));
+                let why = message.map_or_else(|| "a hook denied it".to_owned(), cut);
+                if interrupt {
+                    self.halt.get_or_insert_with(|| why.clone());
+                }
+                self.word(Word::Deny(why));
             }
             other => self.notes.push(cut(format!("a hook said behavior {other:?}: allow or deny is known"))),
         }
+    }
+
+    /// What a hook wants to hold from now on: rules of the session, and nothing that outlives it or takes a rule back.
+    fn updates(&mut self, updates: Option<Value>) {
+        let entries = match updates {
+            None | Some(Value::Null) => return,
+            Some(Value::Array(entries)) => entries,
+            Some(_) => return self.passed_over("it is no list"),
+        };
+        for entry in entries {
+            match read(entry) {
+                Ok(rules) => {
+                    let room = RULES_MOST.saturating_sub(self.rules.len());
+                    if rules.len() > room {
+                        self.passed_over(&format!("{RULES_MOST} rules at most are taken at once"));
+                    }
+                    self.rules.extend(rules.into_iter().take(room));
+                }
+                Err(why) => self.passed_over(&why),
+            }
+        }
+    }
+
+    fn passed_over(&mut self, why: &str) {
+        self.notes.push(cut(format!("of a hook's updatedPermissions something is passed over: {why}")));
     }
 
     fn changes(&mut self, input: Option<Value>) {
@@ -179,6 +245,34 @@ impl Said {
             self.word = word;
         }
     }
+}
+
+/// The rules of an entry.
+fn read(entry: Value) -> Result<Vec<Rule>, String> {
+    let Update { kind, rules, behavior, destination } =
+        serde_path_to_error::deserialize(entry).map_err(|error| error.to_string())?;
+    if kind != "addRules" {
+        return Err(format!("type {kind:?}: a hook can give \"addRules\", and a person the rest"));
+    }
+    let destination = destination.as_deref().unwrap_or_default();
+    if destination != "session" {
+        return Err(format!(
+            "destination {destination:?}: a hook's rules hold for the \"session\", no longer"
+        ));
+    }
+    let behavior = match behavior.as_deref() {
+        Some("allow") => Behavior::Allow,
+        Some("ask") => Behavior::Ask,
+        Some("deny") => Behavior::Deny,
+        other => {
+            return Err(format!("behavior {:?}: allow, ask or deny is known", other.unwrap_or_default()));
+        }
+    };
+    let text = |Part { tool_name, rule_content }| match rule_content {
+        Some(content) => format!("{tool_name}({content})"),
+        None => tool_name,
+    };
+    Ok(rules.into_iter().map(|part| Rule { text: text(part), behavior }).collect())
 }
 
 fn cut(mut text: String) -> String {

@@ -13,6 +13,8 @@ use crate::trust::{Item, Kind};
 
 /// Hooks of a run at most.
 const HOOKS_MOST: usize = 100;
+/// Characters of an event's name that are shown.
+const NAME_MOST: usize = 80;
 /// How long a hook may take unless the file says otherwise, and at most.
 const TIMEOUT: Duration = Duration::from_mins(1);
 const TIMEOUT_MOST: Duration = Duration::from_mins(10);
@@ -65,6 +67,8 @@ pub struct Hooks {
     pub hooks: Vec<Hook>,
     /// What is wrong with what was written.
     pub problems: Vec<Problem>,
+    /// What is right, and never runs here: whoever asks which hooks there are is told, and no agent is.
+    pub unheard: Vec<Problem>,
 }
 
 impl Hooks {
@@ -91,8 +95,10 @@ impl Hooks {
             }
         };
         for (name, groups) in events {
-            // Events of other programs, and those that nothing here leads to.
-            let Some(event) = Event::ALL.into_iter().find(|event| event.as_str() == name) else { continue };
+            let Some(event) = Event::ALL.into_iter().find(|event| event.as_str() == name) else {
+                self.unheard(name, groups, path);
+                continue;
+            };
             match Vec::<Group>::deserialize(groups) {
                 Ok(groups) => groups.into_iter().for_each(|group| self.group(event, &group, path)),
                 Err(error) => self.problem(path, format!("`hooks.{name}` is left out: {error}")),
@@ -103,6 +109,17 @@ impl Hooks {
     /// The hooks for a tool or a type of agent, at an event.
     pub(super) fn matching(&self, event: Event, subject: &str) -> impl Iterator<Item = &Hook> {
         self.hooks.iter().filter(move |hook| hook.event == event && hook.matcher.matches(subject))
+    }
+
+    /// Notes hooks of an event of other programs, or of one that nothing here leads to.
+    fn unheard(&mut self, name: &str, groups: &Value, path: &Path) {
+        if self.unheard.len() < HOOKS_MOST {
+            let count = groups.as_array().map_or(0, Vec::len);
+            let known: Vec<&str> = Event::ALL.iter().map(|event| event.as_str()).collect();
+            let name: String = name.chars().take(NAME_MOST).collect();
+            let why = format!("hooks of {name} ({count}) never run here: there are {}", known.join(", "));
+            self.unheard.push(Problem::warning(None, why).at(path));
+        }
     }
 
     fn problem(&mut self, path: &Path, message: String) {
@@ -150,7 +167,9 @@ impl Hooks {
 fn read(value: &Value) -> Result<(Written, String), String> {
     let mut written: Written = serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
     if written.kind != "command" {
-        return Err(format!("type {:?} can't be used: there is \"command\"", written.kind));
+        let known = ["http", "mcp_tool", "prompt", "agent"].contains(&written.kind.as_str());
+        let why = if known { "is not run here" } else { "is no type of a hook" };
+        return Err(format!("type {:?} {why}: it can't be used, there is \"command\"", written.kind));
     }
     if written.is_async {
         return Err("hooks that are not waited for can't be used: leave `async` out".to_owned());
@@ -183,7 +202,10 @@ mod tests {
         assert_eq!(commands, ["a", "b"]);
         assert_eq!(hooks.hooks[0].timeout, Duration::from_millis(500));
         assert_eq!(hooks.problems.len(), 6, "{:?}", hooks.problems);
-        assert!(hooks.problems.iter().any(|one| one.message.contains("\"http\" can't be used")));
+        assert!(
+            hooks.unheard.len() == 1 && hooks.unheard[0].message.contains("SomethingElse (0) never run here")
+        );
+        assert!(hooks.problems.iter().any(|one| one.message.contains("\"http\" is not run here")));
         assert_eq!(hooks.matching(Event::PreToolUse, "Read").count(), 0);
     }
 }

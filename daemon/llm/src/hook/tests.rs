@@ -130,3 +130,46 @@ async fn a_hook_that_fails_decides_nothing_and_is_named() {
     assert_eq!(note("printf", json!(["%s", "{}"]), 30.0).await, "");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+/// PM-10, C18: a hook in a person's place gives the session rules with its word that a call may be; whatever else it wants
+/// to hold, and what nobody understands, is named and passed over. A denial can end the agent, and gives no rule.
+#[tokio::test]
+async fn a_hook_gives_rules_and_ends_an_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = async |decision: Value| {
+        let out = json!({ "hookSpecificOutput": { "decision": decision } });
+        let watch = watch(dir.path(), Event::PermissionRequest, &[("", &format!("echo '{out}'"))]);
+        watch.permission("X", &json!({})).await
+    };
+    let add = |behavior: &str, destination: &str| {
+        let rules = json!([{ "toolName": "Bash", "ruleContent": "touch *" }, { "toolName": "Read" }]);
+        json!({ "type": "addRules", "rules": rules, "behavior": behavior, "destination": destination })
+    };
+    let updates = [
+        add("allow", "session"),
+        add("allow", "userSettings"),
+        add("perhaps", "session"),
+        json!({ "type": "setMode", "mode": "bypassPermissions", "destination": "session" }),
+        json!({ "type": "removeRules", "rules": [], "behavior": "deny", "destination": "session" }),
+        json!({ "type": "addRules", "rules": [{ "tool": "Bash" }] }),
+        json!(7),
+    ];
+    let said = asked(json!({ "behavior": "allow", "updatedPermissions": updates })).await;
+    let texts: Vec<&str> = said.rules.iter().map(|rule| rule.text.as_str()).collect();
+    assert_eq!((said.word, texts), (Word::Allow, vec!["Bash(touch *)", "Read"]));
+    assert_eq!(said.notes.len(), updates.len() - 1, "{:?}", said.notes);
+    for named in ["userSettings", "perhaps", "setMode", "removeRules", "toolName"] {
+        assert!(said.notes.iter().any(|note| note.contains(named)), "{named}: {:?}", said.notes);
+    }
+    let many = vec![add("deny", "session"); 100];
+    let said = asked(json!({ "behavior": "allow", "updatedPermissions": many })).await;
+    assert!(said.rules.len() == 20 && !said.notes.is_empty());
+    let denied = json!({ "behavior": "deny", "message": "no", "interrupt": true, "updatedPermissions": [add("allow", "session")] });
+    let said = asked(denied).await;
+    assert_eq!(
+        (said.word, said.halt, said.rules.len()),
+        (Word::Deny("no".to_owned()), Some("no".to_owned()), 0)
+    );
+    let allowed = asked(json!({ "behavior": "allow", "interrupt": true })).await;
+    assert_eq!((allowed.word, allowed.halt), (Word::Allow, None));
+}
