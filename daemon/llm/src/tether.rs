@@ -34,6 +34,8 @@ struct Held {
     task: Option<String>,
     /// Whether the end of that task's run does not wait for it: it is for the next one.
     rests: bool,
+    /// Whether others use its program as well, so that it acts for nobody.
+    shared: bool,
     hurry: CancellationToken,
 }
 
@@ -47,9 +49,10 @@ pub fn is_shim(pid: u32) -> bool {
     SHIMS.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&pid)
 }
 
-/// The task for which a shim holds a tether.
+/// The task for which a shim's program acts; a program that several use acts for none of them.
 pub fn task_of(shim: u32) -> Option<String> {
-    SHIMS.lock().unwrap_or_else(PoisonError::into_inner).get(&shim).and_then(|held| held.task.clone())
+    let shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
+    shims.get(&shim).filter(|held| !held.shared).and_then(|held| held.task.clone())
 }
 
 /// Says that a shim is none any more.
@@ -142,7 +145,7 @@ impl Shim {
         let child = command.spawn()?;
         let pid = child.id();
         let hurry = CancellationToken::new();
-        shims.extend(pid.map(|pid| (pid, Held { task, rests: false, hurry: hurry.clone() })));
+        shims.extend(pid.map(|pid| (pid, Held { task, rests: false, shared: false, hurry: hurry.clone() })));
         let control = Some(BufReader::new(ours));
         Ok(Self { child: Some(child), pid, control, grace_ms, hurry })
     }
@@ -250,11 +253,12 @@ impl Tether {
         }
     }
 
-    /// Says for which task it holds its tree from now on, and whether the end of that one's run waits for it.
-    pub fn belongs_to(&self, task: &str, rests: bool) {
+    /// Says for which task it holds its tree from now on, whether the end of that one's run waits for it, and whether it is
+    /// that one's alone.
+    pub fn belongs_to(&self, task: &str, (rests, shared): (bool, bool)) {
         let mut shims = SHIMS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(held) = self.shim.pid.and_then(|pid| shims.get_mut(&pid)) {
-            (held.task, held.rests) = (Some(task.to_owned()), rests);
+            (held.task, held.rests, held.shared) = (Some(task.to_owned()), rests, shared);
         }
         drop(shims);
         GONE.notify_waiters();

@@ -43,20 +43,21 @@ fn mate(name: &str, prompt: &str) -> String {
     agent(prompt, json!({ "name": name, "team_name": "red" }))
 }
 
-/// CX-17, SP-30: a lead and two teammates speak with one program of a server, over the lead's turns; it ends once, with the
-/// session.
+/// CX-17, SP-30, BE-04: a lead and two teammates speak with one program of a server, over the lead's turns, which can show
+/// itself as none of them; it ends once, with the session.
 #[tokio::test]
 async fn a_lead_and_its_mates_have_one_server() {
     let world = world().await;
     let mates = ["ann", "bob"].map(|name| {
-        let prompt = format!("MATE {} [[say:{name} is done]]", echo(&format!("of {name}")));
+        let token = r#"[[tool:mcp__all__env {"text":"CCAGENT_TOKEN"}]]"#;
+        let prompt = format!("MATE {} {token} [[say:{name} is done]]", echo(&format!("of {name}")));
         mate(name, &prompt)
     });
     let prompt = format!("LEAD {} {TEAM} {} [[say:begun]]", echo("of the lead"), mates.concat());
     world.prompt(&prompt).await;
     assert_eq!(world.conn.wait(&world.lead).await["status"], "completed");
     let results: String = world.bodies().map(|body| body["messages"].to_string()).collect();
-    for said in ["of the lead", "of ann", "of bob"] {
+    for said in ["of the lead", "of ann", "of bob", "not set"] {
         assert!(results.contains(&format!(r#""content":"{said}""#)), "{said}");
     }
     assert_eq!((heard(&world, "initialize"), heard(&world, "end")), (1, 0));

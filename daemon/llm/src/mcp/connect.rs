@@ -34,6 +34,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Bytes of one message of a server at most.
 const MESSAGE_MOST: usize = 4 << 20;
 
+/// The variable by which an agent's program is known.
+const TOKEN: &str = "CCAGENT_TOKEN";
+
 type Client = RunningService<RoleClient, ClientConfig>;
 
 /// What servers are started with.
@@ -124,9 +127,9 @@ impl Line {
     }
 
     /// Says of its program whose it is: with the end of that task's run it has to be gone, unless it rests.
-    pub(super) fn belongs_to(&self, task: &str, rests: bool) {
+    pub(super) fn belongs_to(&self, task: &str, how: (bool, bool)) {
         if let Some(tether) = &self.tether {
-            tether.belongs_to(task, rests);
+            tether.belongs_to(task, how);
         }
     }
 
@@ -181,6 +184,8 @@ async fn program(
     let heard = words::hear(&own).map_err(failed)?;
     end.has(heard.words.clone());
     let mut env = means.env.clone();
+    // Others may come to use it, and are not to act as this agent: who it is shows by what stands above it.
+    env.remove(TOKEN);
     env.extend(own);
     let spec = TetherSpec {
         argv: confined::argv(&means.shim, &means.writable, argv),

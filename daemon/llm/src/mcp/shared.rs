@@ -7,12 +7,14 @@
 //!                       └──────────── rests ───────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A session's lead is there between two turns, and so is what a server knows of it.
-//! What differs in anything that a server could tell, its place, its environment, where it may write, is another
-//! connection. A connection that is over, or never came about, is nobody's: who comes later opens one anew.
+//! A session's lead is there between two turns, and so is what a server knows of it. A program that several use acts for
+//! none of them: what one tells it would be done as another. What differs in anything that a server could tell, its place,
+//! its environment, where it may write, is another connection. A connection that is over, or never came about, is
+//! nobody's: who comes later opens one anew.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -46,6 +48,8 @@ struct Held {
     server: Server,
     of: Of,
     users: Mutex<Vec<Task>>,
+    /// Whether several tasks have used it: it may do for one what another one told it.
+    several: AtomicBool,
     opened: OnceCell<Result<Line, String>>,
     /// Nobody rests any more.
     closed: CancellationToken,
@@ -93,6 +97,7 @@ impl Held {
 
     fn join(&self, task: Task) {
         let mut users = self.users();
+        self.several.fetch_or(users.iter().any(|user| user.id != task.id), Ordering::Relaxed);
         users.push(task);
         self.belongs_to(&users);
     }
@@ -117,7 +122,7 @@ impl Held {
     fn belongs_to(&self, users: &[Task]) {
         let owner = users.iter().find(|user| !user.rests).or_else(|| users.first());
         if let (Some(Ok(opened)), Some(owner)) = (self.opened.get(), owner) {
-            opened.belongs_to(&owner.id, owner.rests);
+            opened.belongs_to(&owner.id, (owner.rests, self.several.load(Ordering::Relaxed)));
         }
     }
 }
@@ -146,6 +151,7 @@ impl Shared {
                 server: server.clone(),
                 of,
                 users: Mutex::default(),
+                several: AtomicBool::new(false),
                 opened: OnceCell::new(),
                 closed: CancellationToken::new(),
             });
@@ -176,7 +182,10 @@ impl Use {
         open: impl Future<Output = Result<Line, String>>,
     ) -> Result<&Line, String> {
         let held = self.held.as_ref().ok_or("it has ended")?;
-        held.opened.get_or_init(|| open).await.as_ref().map_err(Clone::clone)
+        let opened = held.opened.get_or_init(|| open).await.as_ref().map_err(Clone::clone)?;
+        // Who came meanwhile is known by now.
+        held.belongs_to(&held.users());
+        Ok(opened)
     }
 
     /// Ends the connection, where nobody else uses it.
@@ -259,6 +268,7 @@ mod tests {
         assert!(futures_util::poll!(&mut rest).is_pending());
         let next = shared.of(&server, &means, &lead);
         assert_eq!(users(&next), ["(lead)", "lead"]);
+        assert!(!next.held.as_ref().unwrap().several.load(Ordering::Relaxed));
         shared.close("other");
         assert!(futures_util::poll!(&mut rest).is_pending());
         shared.close("lead");
@@ -286,7 +296,10 @@ mod tests {
             assert!(!are_one(&lead, &shared.of(&server, &means, &user("mate", circle))), "{means:?}");
         }
         assert_eq!(users(&lead), ["lead", "mate"]);
+        let several = lead.held.clone().unwrap();
         drop(lead);
+        assert!(several.several.load(Ordering::Relaxed), "what the mate told it is there yet");
+        drop(several);
         assert_eq!(users(&mate), ["mate"]);
         let again = shared.of(&server("s"), &own, &user("lead", "lead"));
         assert!(are_one(&again, &mate));
