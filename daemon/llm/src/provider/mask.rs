@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// What stands where a secret was.
 pub const MASKED: &str = "[masked]";
@@ -56,7 +56,12 @@ impl Mask {
         values.sort();
         values.dedup();
         let longest = values.iter().map(String::len).max().unwrap_or_default();
-        let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&values).ok();
+        // Each agent has one: the kind that is chosen for few values has a tenfold table, and is built as slowly.
+        let search = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&values)
+            .ok();
         Self { search: search.filter(|_| longest > 0), longest }
     }
 
