@@ -20,8 +20,10 @@ use ccagent_llm::permission::Mode;
 use ccagent_llm::tool::Outcome;
 use ccagent_proto::agent::AgentSpawnParams;
 use ccagent_proto::message::{Content, MessageSendParams};
-use ccagent_proto::method::{AgentSpawn, MessageSend, TaskGet, TaskResume, TaskStop};
-use ccagent_proto::task::{Task, TaskGetParams, TaskResumeParams, TaskStatus, TaskStopParams};
+use ccagent_proto::method::{AgentSpawn, MessageSend, TaskGet, TaskList, TaskResume, TaskStop};
+use ccagent_proto::task::{
+    Task, TaskGetParams, TaskListParams, TaskResumeParams, TaskStatus, TaskStopParams,
+};
 use ccagent_proto::{Error, Kind, TaskId};
 
 use super::Known;
@@ -33,6 +35,8 @@ use super::lead::Within;
 use crate::hub::Key;
 use crate::vault::Vault;
 
+/// All members of a team, as an address.
+const ALL: &str = "*";
 /// How long a stop is waited for: its grace, and what a kill takes.
 const STOP: Duration = Duration::from_secs(30);
 
@@ -196,10 +200,30 @@ impl Desk {
         if self.mode().await != Some(Mode::Plan) {
             return Ok(());
         }
-        match self.own(to).await {
-            Ok(task) if !task.status.is_done() => self.may_go_on(&task).await,
-            // One that ended is refused when it would go on; others work in their own name.
-            Ok(_) | Err(_) => Ok(()),
+        let own =
+            if to == ALL { self.own_members().await? } else { self.own(to).await.into_iter().collect() };
+        // One that ended is refused when it would go on; others work in their own name.
+        for task in own.iter().filter(|task| !task.status.is_done()) {
+            self.may_go_on(task).await?;
+        }
+        Ok(())
+    }
+
+    /// The members of its team that it began itself, and that are at work.
+    async fn own_members(&self) -> Result<Vec<Task>, Error> {
+        let (mut members, mut cursor) = (Vec::new(), None);
+        loop {
+            let params = TaskListParams {
+                parent_id: Some(self.task.to_string()),
+                cursor,
+                ..TaskListParams::default()
+            };
+            let page = self.handle.call::<TaskList>(self.caller.clone(), params).await?;
+            members.extend(page.tasks.into_iter().filter(|task| task.team_name.is_some()));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(members);
+            }
         }
     }
 

@@ -228,33 +228,41 @@ async fn an_agent_from_before_does_not_go_on_for_one_that_plans() {
     daemon.end().await;
 }
 
-/// I11, C18: nor does one that is at work: who plans has no message for it that would change something; before that it had.
+/// I11, C18: nor does one that is at work: who plans has no message for it that would change something, nor one for the
+/// whole team in which it is; before that it had.
 #[tokio::test]
 async fn an_agent_at_work_does_nothing_for_one_that_plans() {
-    let daemon = Daemon::start();
-    let conn = daemon.connect().await;
-    let waits = "```offline\n- call: Bash\n  with: {command: \"true\"}\n- say: done\n```";
-    let spawn = json!({ "description": "d", "prompt": waits, "model": "offline", "name": "kid",
-        "subagent_type": "general-purpose", "run_in_background": true });
-    let tell = |text: &str| format!("- call: SendMessage\n  with: {{to: kid, message: {text}}}\n");
-    let script = format!(
-        "- call: Agent\n  with: {spawn}\n{}{ENTER}{}{EXIT}{}- say: done\n",
-        tell("first"),
-        tell("second"),
-        tell("third")
-    );
-    let id = play(&daemon, &conn, &script, json!({ "permissionMode": "acceptEdits" })).await;
-    let plan = asked(&conn, &id).await;
-    respond(&conn, &plan, json!({ "behavior": "allow", "mode": "acceptEdits" })).await;
-    let kid = asked(&conn, conn.task("kid").await["id"].as_str().unwrap()).await;
-    respond(&conn, &kid, json!({ "behavior": "deny" })).await;
-    conn.wait(&id).await;
-    let told = results(&conn, &id).await;
-    assert_eq!(told.matches("does nothing for you while you plan").count(), 1, "{told}");
-    let heard = results(&conn, kid["taskId"].as_str().unwrap()).await;
-    let heard = ["first", "second", "third"].map(|text| heard.contains(text));
-    assert_eq!(heard, [true, false, true]);
-    daemon.end().await;
+    for (to, team, kid) in
+        [("kid", "", "kid"), ("'*'", "- call: TeamCreate\n  with: {team_name: red}\n", "kid@red")]
+    {
+        let daemon = Daemon::start();
+        let conn = daemon.connect().await;
+        let waits = "```offline\n- call: Bash\n  with: {command: \"true\"}\n- say: done\n```";
+        let mut spawn = json!({ "description": "d", "prompt": waits, "model": "offline", "name": "kid",
+            "subagent_type": "general-purpose", "run_in_background": true });
+        if !team.is_empty() {
+            spawn["team_name"] = json!("red");
+        }
+        let tell = |text: &str| format!("- call: SendMessage\n  with: {{to: {to}, message: {text}}}\n");
+        let script = format!(
+            "{team}- call: Agent\n  with: {spawn}\n{}{ENTER}{}{EXIT}{}- say: done\n",
+            tell("first"),
+            tell("second"),
+            tell("third")
+        );
+        let id = play(&daemon, &conn, &script, json!({ "permissionMode": "acceptEdits" })).await;
+        let plan = asked(&conn, &id).await;
+        respond(&conn, &plan, json!({ "behavior": "allow", "mode": "acceptEdits" })).await;
+        let kid = asked(&conn, conn.task(kid).await["id"].as_str().unwrap()).await;
+        respond(&conn, &kid, json!({ "behavior": "deny" })).await;
+        conn.wait(&id).await;
+        let told = results(&conn, &id).await;
+        assert_eq!(told.matches("does nothing for you while you plan").count(), 1, "{told}");
+        let heard = results(&conn, kid["taskId"].as_str().unwrap()).await;
+        let heard = ["first", "second", "third"].map(|text| heard.contains(text));
+        assert_eq!(heard, [true, false, true], "{to}");
+        daemon.end().await;
+    }
 }
 
 /// cli.md, `ask`, `run`, PL-05: at a terminal a plan is shown, sent back with words, and approved with edits going through;
