@@ -7,16 +7,20 @@
 //!              └──────── the next ───────┘
 //! ```
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake};
 
+use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::stream::{FuturesUnordered, Stream as _};
 use futures_util::task::AtomicWaker;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
+
+use crate::panic;
 
 /// Agents that go on before others do.
 const AT_ONCE: usize = 16;
@@ -36,7 +40,13 @@ impl Stage {
             tokio::spawn(play(entering));
             enter
         });
-        if enter.send(run).is_err() {
+        // Nobody else's end: what a run leaves to be caught here is not its own work, which has a guard of its own.
+        let guarded = AssertUnwindSafe(run).catch_unwind().map(|ended| {
+            if let Err(cause) = ended {
+                tracing::error!(cause = panic::text(&*cause), "the end of an agent's run panicked");
+            }
+        });
+        if enter.send(guarded.boxed()).is_err() {
             tracing::warn!("an agent came after the end of all");
         }
     }
@@ -146,5 +156,18 @@ mod tests {
         }
         all.sort_unstable();
         assert!(all.into_iter().eq(0..AGENTS));
+    }
+
+    /// TS-13: one that panics is nobody else's end.
+    #[tokio::test]
+    async fn one_that_panics_ends_alone() {
+        let stage = Stage::default();
+        let (done, ended) = tokio::sync::oneshot::channel();
+        stage.enter(Box::pin(async { panic!("there is no end") }));
+        stage.enter(Box::pin(async move {
+            yield_now().await;
+            done.send(()).unwrap();
+        }));
+        ended.await.unwrap();
     }
 }
