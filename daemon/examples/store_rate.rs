@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ccagentd::store::{Durability, Options, Store, Write};
+use ccagentd::store::{Durability, Options, Row, Store, Write};
 
 const CALLERS: usize = 64;
 const VALUE: usize = 512;
@@ -92,7 +92,7 @@ async fn load(dir: &Path) -> Outcome<()> {
     let start = Instant::now();
     let store = Store::open(dir, Options::new(&["task"]))?;
     let opened = start.elapsed();
-    let rows = store.rows(&["task"]).collect::<Result<Vec<_>, _>>()?;
+    let rows = store.rows(&["task"], Row::of).collect::<Result<Vec<_>, _>>()?;
     println!("{:>44}: open {opened:?}, with {} rows {:?}", "load at start", rows.len(), start.elapsed());
     let start = Instant::now();
     let export = store.export_now()?;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccagent_core::{Core, Record};
+use ccagent_core::{BadRecord, Core, Record};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -64,16 +64,22 @@ fn restore(config: &Config, store: &Store) -> anyhow::Result<Core> {
     let mut broken = None;
     // Each goes into the core as it is read: all of them at once would take up the memory twice.
     let records = store
-        .rows(Record::LOADED)
-        .map_while(|row| record(config, row).map_err(|error| broken = Some(error)).ok());
+        .rows(Record::LOADED, record)
+        .map_while(|read| known(config, read).map_err(|error| broken = Some(error)).ok());
     let core = Core::restore(config.limits(), records);
     broken.map_or(Ok(core), Err)
 }
 
-fn record(config: &Config, row: Result<store::Row, store::StoreError>) -> anyhow::Result<Record> {
-    let row = row?;
-    Record::decode(&row.kind, &row.value).with_context(|| {
-        format!("{}/{} in {} can't be understood", row.kind, row.id, config.state_dir.display())
+/// A record, or its key and what is wrong with it.
+type Known = Result<Record, (String, BadRecord)>;
+
+fn record(kind: &str, id: &str, value: &[u8]) -> Known {
+    Record::decode(kind, value).map_err(|error| (format!("{kind}/{id}"), error))
+}
+
+fn known(config: &Config, read: Result<Known, store::StoreError>) -> anyhow::Result<Record> {
+    read?.or_else(|(key, error)| {
+        Err(error).with_context(|| format!("{key} in {} can't be understood", config.state_dir.display()))
     })
 }
 

@@ -36,7 +36,7 @@ use directory::Lock;
 use engine::Engine;
 use watermark::Watermark;
 
-pub use engine::Order;
+pub use engine::{Order, Read};
 pub use error::{Damage, ExportError, ImportError, OpenError, StoreError};
 pub use fuzz::fuzz;
 pub use import::import;
@@ -82,6 +82,13 @@ pub struct Row {
     pub id: Box<str>,
     /// Its content.
     pub value: Vec<u8>,
+}
+
+impl Row {
+    /// Of its parts.
+    pub fn of(kind: &str, id: &str, value: &[u8]) -> Self {
+        Self { kind: kind.into(), id: id.into(), value: value.into() }
+    }
 }
 
 /// One change of a row.
@@ -170,10 +177,10 @@ impl Store {
 
     /// The rows of some kinds, for the load at start; blocks.
     ///
-    /// They come in no order. A record that can't be read, and one of a kind that the store was not opened for, is an error and not
+    /// Each is read on the thread that finds it. They come in no order. A record that can't be read, and one of a kind that the store was not opened for, is an error and not
     /// skipped. Rows of other kinds are not read at all.
-    pub fn rows(&self, kinds: &[&str]) -> Rows<'_> {
-        Rows::new(&self.engine, kinds, self.options.kinds)
+    pub fn rows<T: Send + 'static>(&self, kinds: &[&str], read: Read<T>) -> Rows<'_, T> {
+        Rows::new(&self.engine, kinds, self.options.kinds, read)
     }
 
     /// One value; blocks.
@@ -193,7 +200,7 @@ impl Store {
             Some(id) => engine::beyond(engine::whole(kind), &codec::head_key(kind, id), order),
             None => engine::whole(kind),
         };
-        self.engine.page(span, limit, order)
+        self.engine.page(span, limit, order, Row::of).map(|page| page.rows)
     }
 
     /// Bytes that the database takes up on the disk, without the exports.

@@ -43,4 +43,4 @@ pub use cx::{Cx, Ids};
 pub use effect::Effect;
 pub use input::{Input, RunnerEvent};
 pub use limits::Limits;
-pub use record::Record;
+pub use record::{BadRecord, Record};

@@ -8,15 +8,17 @@
 //!    └────────────────────────────── yes: wait ◀──────┴───────────────────────┘
 //! ```
 //!
-//! Whatever the model says, and whatever a tool gave, stands in the transcript before anything follows from it; where
-//! that changes something, it is on the disk.
+//! Whatever the model says, and whatever a tool gave, is on the disk before anything follows from it that changes
+//! something; calls that only look are written with what they gave.
 
 mod calls;
 mod compact;
 mod ended;
 mod hooked;
+mod kept;
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -32,6 +34,7 @@ use crate::transcript::{Transcript, TranscriptError};
 use calls::Results;
 pub use calls::Toolbox;
 pub use ended::{Ended, Finish, Problem};
+use kept::Kept;
 
 /// How often an answer that got too long is asked on.
 const CONTINUES: u32 = 3;
@@ -168,16 +171,17 @@ impl From<TranscriptError> for Leave {
 impl Agent {
     /// Runs until it is done, halted or out of budget.
     pub async fn run(mut self) -> Ended {
-        let mut counts = Counts::default();
+        let (mut counts, mut kept) = (Counts::default(), Kept::default());
         let force = self.halt.force.clone();
         let leave = tokio::select! {
             biased;
             () = force.cancelled() => Leave::Halted,
-            leave = self.turns(&mut counts) => match leave {
+            leave = self.turns(&mut counts, &mut kept) => match leave {
                 Ok(never) => match never {},
                 Err(leave) => leave,
             },
         };
+        let leave = self.take_back(&mut kept).await.err().unwrap_or(leave);
         // What still runs of its tools ends with it.
         self.context.stop.cancel();
         self.context.left.end().await;
@@ -189,7 +193,11 @@ impl Agent {
         ended::of(self.messages.get(self.begins..).unwrap_or_default(), counts, leave)
     }
 
-    async fn turns(&mut self, counts: &mut Counts) -> Result<std::convert::Infallible, Leave> {
+    async fn turns(
+        &mut self,
+        counts: &mut Counts,
+        kept: &mut Kept,
+    ) -> Result<std::convert::Infallible, Leave> {
         self.settle_interrupted().await?;
         loop {
             if self.halt.graceful.is_cancelled() {
@@ -197,7 +205,7 @@ impl Agent {
             }
             self.take_incoming(Results::default()).await?;
             if self.has_said_its_last() {
-                self.rest(counts).await?;
+                self.rest(counts, kept).await?;
                 continue;
             }
             self.check_budget(counts)?;
@@ -220,7 +228,7 @@ impl Agent {
             counts.count(&answer.usage, self.price.as_ref());
             let long = answer.usage.all_input() + answer.usage.output;
             self.keep(&answer, counts).await?;
-            self.follow(answer, counts).await?;
+            self.follow(answer, counts, kept).await?;
             if self.limits.context.is_some_and(|most| long > most) {
                 self.compact(counts).await?;
             }
@@ -351,7 +359,7 @@ impl Agent {
         counts.calls = counts.calls.saturating_add(calls);
         if !answer.message.content.is_empty() {
             if self.toolbox.only_looks(&answer.message) {
-                self.transcript.look(&answer.message, answer.usage).await?;
+                self.transcript.look(&answer.message, answer.usage)?;
             } else {
                 self.transcript.answer(&answer.message, answer.usage).await?;
             }
@@ -362,12 +370,15 @@ impl Agent {
     }
 
     /// Does what an answer asks for.
-    async fn follow(&mut self, answer: Answer, counts: &mut Counts) -> Result<(), Leave> {
+    async fn follow(&mut self, answer: Answer, counts: &mut Counts, kept: &mut Kept) -> Result<(), Leave> {
         if answer.stop != Stop::Pause {
             counts.pauses = 0;
         }
         if answer.message.calls().next().is_some() {
-            let results = self.call_all(&answer.message, counts).await?;
+            kept.put(std::mem::take(&mut self.messages));
+            let results = kept.during(&self.transcript, pin!(self.call_all(&answer.message, counts))).await;
+            self.take_back(kept).await?;
+            let results = results?;
             counts.results = Some(results.clone());
             self.take_incoming(results).await?;
             counts.results = None;
@@ -405,16 +416,6 @@ impl Agent {
             ))),
             Stop::EndTurn | Stop::ToolUse => Ok(()),
         }
-    }
-
-    /// The model is done: so is the agent, unless something can still come.
-    async fn rest(&mut self, counts: &mut Counts) -> Result<(), Leave> {
-        let more = tokio::select! {
-            biased;
-            () = self.halt.graceful.cancelled() => return Err(Leave::Halted),
-            more = self.host.more() => more,
-        };
-        if more { Ok(()) } else { self.ending(counts).await }
     }
 
     /// The specs that leave with each request.

@@ -1,5 +1,5 @@
-//! The transcript of one agent: `history.jsonl`, a line an entry, appended before anything follows from it, and synced with
-//! what must not be lost.
+//! The transcript of one agent: `history.jsonl`, a line an entry, appended before anything follows from it that changes
+//! something, and synced with what must not be lost.
 //!
 //! ```text
 //! {"type":"system", …}  what the agent is: once, first
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ccagent_shim::owned;
@@ -127,7 +127,17 @@ struct Lines {
 #[derive(Debug)]
 pub struct Transcript {
     path: Arc<Path>,
-    file: Arc<File>,
+    /// Held by threads that may block alone.
+    file: Arc<Mutex<File>>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+/// What is not written yet.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    /// Bytes of lines that wait for the next one. That one is written at once, or whoever gave it is told that it is not.
+    held: usize,
 }
 
 /// A transcript as it was found.
@@ -148,19 +158,17 @@ pub struct Found {
 }
 
 impl Transcript {
-    /// Begins a transcript with what the agent is. It is on the disk with the first turn: without one it says nothing.
+    /// Opens what an earlier run left; where that run left nothing that says what the agent is, begins a transcript with
+    /// what it is. That is written with the first turn: without one it says nothing.
     ///
     /// # Errors
-    /// What keeps it from being written.
-    pub async fn create(path: &Path, header: Header) -> Result<Self, TranscriptError> {
+    /// A file that can't be read or made, and a line that is none of ours.
+    pub async fn open_or_begin(
+        path: &Path,
+        header: impl FnOnce() -> Header + Send + 'static,
+    ) -> Result<Found, TranscriptError> {
         let path: Arc<Path> = path.into();
-        let io = wrap(&path);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND;
-        let opened = path.clone();
-        let file = blocking(move || owned::open(&opened, flags)).await.map_err(|error| io(error.into()))?;
-        let transcript = Self { path, file: Arc::new(file) };
-        transcript.append(&Entry::System(header), Sync::Later).await?;
-        Ok(transcript)
+        blocking(move || open(&path)?.map_or_else(|| begin(&path, header()), Ok)).await
     }
 
     /// Opens what an earlier run left; `None` when that run left nothing that says what the agent is.
@@ -180,13 +188,23 @@ impl Transcript {
         self.append(&answered(message, usage), Sync::Now).await
     }
 
-    /// Appends a turn of the model whose calls only look. It is on the disk with the next one that is; where the power
-    /// fails before, the model is asked again, and nothing was done that is done twice then.
+    /// Takes a turn of the model whose calls only look. It is written with the next turn; where the daemon ends before,
+    /// the model is asked again, and nothing was done that is done twice then.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn look(&self, message: &Message, usage: Usage) -> Result<(), TranscriptError> {
+        self.wait(&answered(message, usage))?;
+        self.hold();
+        Ok(())
+    }
+
+    /// Writes what waits for the next turn, where that is long in coming.
     ///
     /// # Errors
     /// What keeps it from being written.
-    pub async fn look(&self, message: &Message, usage: Usage) -> Result<(), TranscriptError> {
-        self.append(&answered(message, usage), Sync::Later).await
+    pub async fn write_waiting(&self) -> Result<(), TranscriptError> {
+        self.write(Sync::Later).await
     }
 
     /// Appends a turn that is said to the model, with the ids of what came in it; it is on the disk when this returns.
@@ -234,12 +252,46 @@ impl Transcript {
         self.append(&Entry::Compacted { at: now_ms(), messages }, Sync::Now).await
     }
 
+    fn of(path: Arc<Path>, file: File) -> Self {
+        Self { path, file: Arc::new(Mutex::new(file)), waiting: Arc::default() }
+    }
+
     async fn append(&self, entry: &Entry, sync: Sync) -> Result<(), TranscriptError> {
-        let mut bytes = serde_json::to_vec(entry).map_err(|error| wrap(&self.path)(error.into()))?;
-        bytes.push(b'\n');
-        let file = self.file.clone();
+        self.wait(entry)?;
+        self.write(sync).await
+    }
+
+    fn hold(&self) {
+        let mut waiting = lock(&self.waiting);
+        waiting.held = waiting.lines.len();
+    }
+
+    fn wait(&self, entry: &Entry) -> Result<(), TranscriptError> {
+        let mut waiting = lock(&self.waiting);
+        let before = waiting.lines.len();
+        let written = serde_json::to_writer(&mut waiting.lines, entry);
+        waiting.lines.push(b'\n');
+        written.map_err(|error| {
+            waiting.lines.truncate(before);
+            wrap(&self.path)(error.into())
+        })
+    }
+
+    /// Writes what waits. That is taken on the thread that writes it: whoever drops this leaves it to the next one, or to
+    /// that thread.
+    async fn write(&self, sync: Sync) -> Result<(), TranscriptError> {
+        let (file, waiting) = (self.file.clone(), self.waiting.clone());
         let write = move || {
-            (&*file).write_all(&bytes)?;
+            // Held meanwhile, so that what comes next is written behind it.
+            let file = lock(&file);
+            let Waiting { mut lines, held } = std::mem::take(&mut *lock(&waiting));
+            if let Err(error) = write_whole(&file, &lines) {
+                lines.truncate(held);
+                let mut waiting = lock(&waiting);
+                waiting.lines.splice(..0, lines);
+                waiting.held += held;
+                return Err(error);
+            }
             match sync {
                 Sync::Now => file.sync_data(),
                 Sync::Later => Ok(()),
@@ -252,6 +304,30 @@ impl Transcript {
 fn answered(message: &Message, usage: Usage) -> Entry {
     let Message { role, content } = message.clone();
     Entry::Message { at: now_ms(), ids: Vec::new(), usage: Some(usage), role, content }
+}
+
+/// Appends all of it or nothing: half a line in the middle of a transcript is damage.
+fn write_whole(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let written = file.write_all(bytes);
+    if written.is_err() {
+        file.set_len(before)?;
+    }
+    written
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn begin(path: &Arc<Path>, header: Header) -> Result<Found, TranscriptError> {
+    let file = owned::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::APPEND);
+    let file = file.map_err(|error| wrap(path)(error.into()))?;
+    let transcript = Transcript::of(path.clone(), file);
+    transcript.wait(&Entry::System(header.clone()))?;
+    transcript.hold();
+    let (messages, seen) = (Vec::new(), HashSet::new());
+    Ok(Found { transcript, header, messages, begins: 0, asked: 0, seen })
 }
 
 fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
@@ -267,7 +343,7 @@ fn open(path: &Arc<Path>) -> Result<Option<Found>, TranscriptError> {
     if whole < file.metadata().map_err(&io)?.len() {
         file.set_len(whole).map_err(&io)?;
     }
-    let transcript = Transcript { path: path.clone(), file: Arc::new(file) };
+    let transcript = Transcript::of(path.clone(), file);
     Ok(header.map(|header| Found { transcript, header, messages, begins, asked, seen }))
 }
 
@@ -383,13 +459,17 @@ mod tests {
         }
     }
 
+    async fn begun(path: &Path) -> Transcript {
+        Transcript::open_or_begin(path, header).await.unwrap().transcript
+    }
+
     /// FK-04, RS-10: what is read from a transcript is what was written, to the last digit of a number: the requests that
     /// are made from it are the same bytes.
     #[tokio::test]
     async fn numbers_are_read_as_they_were_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
-        let transcript = Transcript::create(&path, header()).await.unwrap();
+        let transcript = begun(&path).await;
         for number in
             ["0.50e30", "1e23", "0.1", "2.2250738585072011e-308", "9007199254740993", "-0.0", "1.7e308"]
         {
@@ -399,7 +479,7 @@ mod tests {
         }
         let read = Transcript::open(&path).await.unwrap().unwrap().messages;
         let again = dir.path().join("again.jsonl");
-        let copy = Transcript::create(&again, header()).await.unwrap();
+        let copy = begun(&again).await;
         copy.forked("agent".into(), read.clone()).await.unwrap();
         assert_eq!(Transcript::open(&again).await.unwrap().unwrap().messages, read);
     }
@@ -410,7 +490,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
         assert!(Transcript::open(&path).await.unwrap().is_none());
-        let transcript = Transcript::create(&path, header()).await.unwrap();
+        let transcript = begun(&path).await;
         transcript.message(&Message::user("hello"), vec!["m1".into()]).await.unwrap();
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], b"{\"type\":\"mess"].concat()).unwrap();
@@ -425,17 +505,36 @@ mod tests {
         assert_eq!(found.seen, HashSet::from(["m1".to_owned()]));
     }
 
+    /// RS-12, I8: what finds no room leaves nothing behind, not half a line either; what waited for it waits for the next one.
+    #[tokio::test]
+    async fn a_turn_that_is_not_written_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        let mut transcript = begun(&path).await;
+        transcript.message(&Message::user("do it"), Vec::new()).await.unwrap();
+        let before = fs::read(&path).unwrap();
+        transcript.look(&Message::assistant(Vec::new()), Usage::default()).unwrap();
+        let writable =
+            std::mem::replace(&mut transcript.file, Arc::new(Mutex::new(File::open(&path).unwrap())));
+        transcript.results(&Message::user("lost")).await.unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), before);
+        transcript.file = writable;
+        transcript.results(&Message::user("said")).await.unwrap();
+        let turns = [Message::user("do it"), Message::assistant(Vec::new()), Message::user("said")];
+        assert_eq!(Transcript::open(&path).await.unwrap().unwrap().messages, turns);
+    }
+
     /// I6: a line that can't be read is no end.
     #[tokio::test]
     async fn a_damaged_line_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
-        drop(Transcript::create(&path, header()).await.unwrap());
+        begun(&path).await.message(&Message::user("do it"), Vec::new()).await.unwrap();
         let mut text = fs::read_to_string(&path).unwrap();
         text.push_str("nonsense\n{\"type\":\"message\",\"at\":1,\"role\":\"user\",\"content\":[]}\n");
         fs::write(&path, text).unwrap();
         let error = Transcript::open(&path).await.unwrap_err().to_string();
-        assert!(error.contains("history.jsonl, line 2: "), "{error}");
+        assert!(error.contains("history.jsonl, line 3: "), "{error}");
     }
 
     /// I8, G94: a file that an agent's program made long is no conversation: whoever opens it is told, and holds no more of it
@@ -444,9 +543,7 @@ mod tests {
     async fn a_file_that_is_too_long_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
-        let header =
-            Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-        let transcript = Transcript::create(&path, header).await.unwrap();
+        let transcript = begun(&path).await;
         transcript.message(&Message::user("do it"), Vec::new()).await.unwrap();
         File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
         let error = Transcript::open(&path).await.unwrap_err();

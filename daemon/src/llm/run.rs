@@ -1,6 +1,6 @@
 //! One run: from what the store says of the agent to how it ended.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
@@ -251,10 +251,8 @@ async fn begin(desk: &Desk, found: &mut Found, mask: &Mask) -> Result<(), String
 /// The conversation that an earlier run left, or a new one.
 async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
     let path = Path::new(&start.directory).join(HISTORY);
-    let mut found = match Transcript::open(&path).await.map_err(said)? {
-        Some(found) => found,
-        None => begun(&path, brief).await?,
-    };
+    let what = header(brief);
+    let mut found = Transcript::open_or_begin(&path, || what).await.map_err(said)?;
     if let Some(fork) = &brief.fork {
         fork::inherit(fork, Path::new(&start.directory), &mut found).await?;
     }
@@ -262,17 +260,15 @@ async fn conversation(start: &Start, brief: &Brief) -> Result<Found, String> {
     Ok(found)
 }
 
-/// A transcript in which nothing stands but what the agent is.
-async fn begun(path: &Path, brief: &Brief) -> Result<Found, String> {
-    let header = Header {
+/// What an agent is.
+fn header(brief: &Brief) -> Header {
+    Header {
         version: transcript::VERSION,
         at: transcript::now_ms(),
         model: brief.model.clone(),
         system: brief.system.to_vec(),
         tools: brief.tools.clone(),
-    };
-    let transcript = Transcript::create(path, header.clone()).await.map_err(said)?;
-    Ok(Found { transcript, header, messages: Vec::new(), begins: 0, asked: 0, seen: HashSet::new() })
+    }
 }
 
 /// Whether nothing stands in a conversation yet that is its agent's own.

@@ -9,6 +9,7 @@
 mod listing;
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::TryLockError;
 use std::io;
@@ -23,7 +24,7 @@ use super::codec::{self, Head};
 use super::directory;
 use super::error::{Damage, OpenError, StoreError};
 
-pub use listing::Order;
+pub use listing::{Order, Read};
 pub(super) use listing::{Span, beyond, whole};
 
 /// How long the engine's own thread rests between two rounds of freeing space.
@@ -166,19 +167,19 @@ impl Engine {
         let Some(record) = self.guarded(|| self.db.get(head))? else {
             return Ok(None);
         };
-        self.value(head, &record).map(Some)
+        self.value(head, &record).map(|value| Some(value.into_owned()))
     }
 
     /// The whole value whose head record is at hand.
-    fn value(&self, head: &[u8], record: &[u8]) -> Result<Vec<u8>, StoreError> {
+    fn value<'a>(&self, head: &[u8], record: &'a [u8]) -> Result<Cow<'a, [u8]>, StoreError> {
         let parts = match codec::decode_head(head, record) {
-            Ok(Head::Whole(value)) => return Ok(value.to_vec()),
+            Ok(Head::Whole(value)) => return Ok(value.into()),
             Ok(Head::Split(parts)) => parts,
             Err(damage) => return Err(self.damaged(head, damage)),
         };
         let (from, to) = (codec::part_key(head, 0), codec::part_key(head, u32::MAX));
         let found = self.guarded(|| self.db.range(from..=to).collect::<sled::Result<Vec<_>>>())?;
-        codec::join(parts, &found).map_err(|damage| self.damaged(head, damage))
+        codec::join(parts, &found).map(Cow::Owned).map_err(|damage| self.damaged(head, damage))
     }
 
     pub(super) fn damaged(&self, head: &[u8], damage: Damage) -> StoreError {

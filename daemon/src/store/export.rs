@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 
 use super::engine::{self, Engine, Order};
 use super::error::{Damage, ExportError, OpenError};
-use super::{codec, directory, watermark};
+use super::{Row, codec, directory, watermark};
 
 pub(super) const FORMAT: &str = "ccagent-store";
 pub(super) const VERSION: u32 = 1;
@@ -129,14 +129,13 @@ fn fill(engine: &Engine, path: &Path) -> Result<(), ExportError> {
         if kind == watermark::KIND {
             continue;
         }
-        let mut span = engine::whole(kind);
-        loop {
-            let page = engine.page(span.clone(), PAGE_ROWS, Order::Ascending)?;
-            let Some(last) = page.last() else { break };
-            span = engine::beyond(span, &codec::head_key(kind, &last.id), Order::Ascending);
-            for row in &page {
+        let mut rest = Some(engine::whole(kind));
+        while let Some(span) = rest {
+            let page = engine.page(span, PAGE_ROWS, Order::Ascending, Row::of)?;
+            for row in &page.rows {
                 lines.row(kind, &row.id, Some(&row.value))?;
             }
+            rest = page.rest;
         }
     }
     for _ in 0..PASSES {

@@ -1,4 +1,4 @@
-//! The load at start: all rows of some kinds, read by a few threads while the caller takes them in.
+//! The load at start: all rows of some kinds, read and understood by a few threads while the caller takes them in.
 //!
 //! ```text
 //! kinds ──cut──▶ shares ──▶ readers ──pages──▶ caller      an error ends it
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use super::engine::{self, Engine, Order, Span};
 use super::error::{Damage, StoreError};
-use super::{Row, codec, watermark};
+use super::{codec, watermark};
 
 const PAGE_ROWS: usize = 1024;
 const READERS: usize = 2;
@@ -23,23 +23,28 @@ const PAGES: usize = 4;
 /// Pieces that a kind is cut into by its keys; how even they come out matters to the speed only.
 const SHARES: u64 = 16;
 
-type Page = Result<Vec<Row>, StoreError>;
+type Read<T> = Result<Vec<T>, StoreError>;
 /// What is still to be read; the readers take from it.
 type Shares = Arc<Mutex<VecDeque<Span>>>;
 
-/// The rows of some kinds, each once and in no order; ends after the first error.
+/// The rows of some kinds, as what they were read as, each once and in no order; ends after the first error.
 #[derive(Debug)]
-pub struct Rows<'a> {
-    page: std::vec::IntoIter<Row>,
-    pages: Option<Receiver<Page>>,
+pub struct Rows<'a, T> {
+    page: std::vec::IntoIter<T>,
+    pages: Option<Receiver<Read<T>>>,
     readers: Vec<JoinHandle<()>>,
     shares: Shares,
     // The store stays open until the readers are through.
     engine: &'a Engine,
 }
 
-impl<'a> Rows<'a> {
-    pub(super) fn new(engine: &'a Arc<Engine>, kinds: &[&str], known: &[&str]) -> Self {
+impl<'a, T: Send + 'static> Rows<'a, T> {
+    pub(super) fn new(
+        engine: &'a Arc<Engine>,
+        kinds: &[&str],
+        known: &[&str],
+        made: engine::Read<T>,
+    ) -> Self {
         let (sender, pages) = sync_channel(PAGES);
         let shares = Shares::default();
         match cut(engine, kinds, known) {
@@ -50,7 +55,7 @@ impl<'a> Rows<'a> {
         for number in 0..READERS {
             let (engine, shares, pages) = (Arc::clone(engine), Arc::clone(&shares), sender.clone());
             let reader = std::thread::Builder::new().name(format!("store-load-{number}"));
-            match reader.spawn(move || read(&engine, &shares, &pages)) {
+            match reader.spawn(move || read(&engine, &shares, &pages, made)) {
                 Ok(reader) => readers.push(reader),
                 // One is enough; without any the shares are left over, and that is seen at the end.
                 Err(error) => tracing::warn!(%error, "a reader of the store could not be started"),
@@ -58,7 +63,9 @@ impl<'a> Rows<'a> {
         }
         Self { page: Vec::new().into_iter(), pages: Some(pages), readers, shares, engine }
     }
+}
 
+impl<T> Rows<'_, T> {
     /// Waits for the readers; false when one of them came to grief.
     fn stop(&mut self) -> bool {
         // A reader that waits for room for its page finds out by this that nobody wants it.
@@ -78,8 +85,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl Iterator for Rows<'_> {
-    type Item = Result<Row, StoreError>;
+impl<T> Iterator for Rows<'_, T> {
+    type Item = Result<T, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -98,28 +105,27 @@ impl Iterator for Rows<'_> {
     }
 }
 
-impl Drop for Rows<'_> {
+impl<T> Drop for Rows<'_, T> {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn read(engine: &Engine, shares: &Shares, pages: &SyncSender<Page>) {
+fn read<T>(engine: &Engine, shares: &Shares, pages: &SyncSender<Read<T>>, made: engine::Read<T>) {
     let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    while let Some(mut share) = next() {
-        loop {
-            let page = engine.page(share.clone(), PAGE_ROWS, Order::Ascending);
-            let last = page.as_ref().ok().and_then(|page| page.last());
-            let last = last.map(|row| codec::head_key(&row.kind, &row.id));
-            if last.is_none() && page.is_ok() {
-                break;
-            }
-            if pages.send(page).is_err() {
+    while let Some(share) = next() {
+        let mut rest = Some(share);
+        while let Some(share) = rest.take() {
+            let page = engine.page(share, PAGE_ROWS, Order::Ascending, made);
+            // After an error there is nothing to go on from, and the caller ends the load.
+            let ends = page.is_err();
+            let rows = page.map(|page| {
+                rest = page.rest;
+                page.rows
+            });
+            if pages.send(rows).is_err() || ends {
                 return;
             }
-            // After an error there is nothing to go on from, and the caller ends the load.
-            let Some(last) = last else { return };
-            share = engine::beyond(share, &last, Order::Ascending);
         }
     }
 }

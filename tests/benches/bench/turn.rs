@@ -25,6 +25,10 @@ const TURNS: usize = 200;
 const TEXT: usize = 48 << 20;
 const IDLE: usize = 200;
 const HISTORY: usize = 50 << 10;
+/// What such a history is made of.
+const PROSE: &str = include_str!("../../../ARCHITECTURE.md");
+/// How long an agent has waited when it counts as idle.
+const RESTED: Duration = Duration::from_secs(15);
 
 /// Measures one agent and its model.
 pub(crate) async fn run(bench: &mut Bench) -> Result<()> {
@@ -117,7 +121,8 @@ async fn idle(bench: &mut Bench) -> Result<()> {
     let mut daemon = Daemon::wide(bench, "idle").await?;
     let home = bench.directory("idle-home")?;
     let mut client = daemon.connect().await?;
-    let prompt = format!("{} [[tool:Bash {{\"command\":\"touch x\"}}]]", "history ".repeat(HISTORY / 8));
+    let history: String = PROSE.chars().cycle().take(HISTORY).collect();
+    let prompt = format!("{history} [[tool:Bash {{\"command\":\"touch x\"}}]]");
     let params =
         json!({ "prompt": prompt, "cwd": home, "env": environment(&fake, &home), "runInBackground": true });
     let mut before = 0;
@@ -129,6 +134,7 @@ async fn idle(bench: &mut Bench) -> Result<()> {
         }
         let all = json!({ "limit": 1000 });
         while client.call("ask.list", &all).await?["asks"].as_array().map(Vec::len) != Some(round * IDLE) {}
+        tokio::time::sleep(RESTED).await;
     }
     let grown = Memory::of(daemon.pid()?)?.now.saturating_sub(before);
     daemon.stop().await?;

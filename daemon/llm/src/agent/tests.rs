@@ -20,7 +20,7 @@ use crate::hook::{Said, Word};
 use crate::host::Permission;
 use crate::provider::offline::Offline;
 use crate::tool::{Access, Ask, Outcome, Tool, read};
-use crate::transcript::{Header, PROMPT, VERSION};
+use crate::transcript::{Found, Header, PROMPT, VERSION};
 
 /// A host that writes down what it is told, and gives what a test put in.
 #[derive(Debug, Default)]
@@ -150,15 +150,14 @@ impl Lab {
         self.dir.path().join("history.jsonl")
     }
 
+    async fn found(&self) -> Found {
+        let header =
+            || Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
+        Transcript::open_or_begin(&self.path(), header).await.unwrap()
+    }
+
     async fn agent(&self, script: &str) -> Agent {
-        let found = Transcript::open(&self.path()).await.unwrap();
-        let (transcript, messages, begins, asked, seen) = if let Some(found) = found {
-            (found.transcript, found.messages, found.begins, found.asked, found.seen)
-        } else {
-            let header =
-                Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-            (Transcript::create(&self.path(), header).await.unwrap(), Vec::new(), 0, 0, HashSet::new())
-        };
+        let found = self.found().await;
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(Echo { name: "Echo", access: Access::Reads }),
             Arc::new(Echo { name: "Hidden", access: Access::Writes }),
@@ -184,12 +183,12 @@ impl Lab {
                 beat: crate::tool::Beat::default(),
                 host: self.host.clone(),
             }),
-            transcript,
-            messages,
-            begins,
-            asked,
+            transcript: found.transcript,
+            messages: found.messages,
+            begins: found.begins,
+            asked: found.asked,
             asides: Vec::new(),
-            seen,
+            seen: found.seen,
             limits: self.limits,
             reminder: None,
             max_output: 1000,
@@ -314,6 +313,8 @@ async fn an_interrupted_run_goes_on_where_it_was() {
     agent.take_incoming(Results::default()).await.unwrap();
     let answer = agent.ask(&mut String::new()).await.unwrap();
     agent.keep(&answer, &mut Counts::default()).await.unwrap();
+    assert_eq!(lab.messages().await.len(), 1, "an answer that only looks waits for its results");
+    agent.transcript.write_waiting().await.unwrap();
     drop(agent);
     let ended = lab.run(script).await;
     assert_eq!(ended.finish, Finish::Completed);
@@ -435,8 +436,7 @@ async fn what_tools_left_running_ends_with_the_agent() {
 #[tokio::test]
 async fn what_is_said_aside_is_heard_without_a_prompt() {
     let lab = Lab::new();
-    lab.agent("[]").await;
-    let transcript = Transcript::open(&lab.path()).await.unwrap().unwrap().transcript;
+    let transcript = lab.found().await.transcript;
     transcript.message(&Message::user("Do it."), vec![format!("{PROMPT}1")]).await.unwrap();
     for (answers, turns) in [("- say: '1'\n- say: '2'\n- say: done\n", 1), ("- say: never\n", 0)] {
         let mut agent = lab.agent(answers).await;

@@ -75,6 +75,10 @@ mod tests {
     use crate::message::Usage;
     use crate::transcript::{Header, Transcript, VERSION};
 
+    fn header() -> Header {
+        Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() }
+    }
+
     /// FK-01, RS-10: what a conversation was is there also when it was compacted since, and a part that was changed is
     /// told by its hash.
     #[tokio::test]
@@ -82,9 +86,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
         assert_eq!(Snapshot::now(&path).await.unwrap(), None);
-        let header =
-            Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-        let transcript = Transcript::create(&path, header).await.unwrap();
+        let transcript = Transcript::open_or_begin(&path, header).await.unwrap().transcript;
         assert_eq!(Snapshot::now(&path).await.unwrap(), None, "nothing was said");
         transcript.message(&Message::user("do it"), Vec::new()).await.unwrap();
         let before = Snapshot::now(&path).await.unwrap().unwrap();
@@ -107,9 +109,7 @@ mod tests {
     async fn a_fork_has_its_parents_turns_itself() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
-        let header =
-            Header { version: VERSION, at: 1, model: "m".into(), system: Vec::new(), tools: Vec::new() };
-        let transcript = Transcript::create(&path, header).await.unwrap();
+        let transcript = Transcript::open_or_begin(&path, header).await.unwrap().transcript;
         let turns = vec![Message::user("a"), Message::assistant(Vec::new())];
         transcript.forked("agent_1".into(), turns.clone()).await.unwrap();
         transcript.message(&Message::user("task"), vec!["prompt:1".into()]).await.unwrap();

@@ -5,8 +5,8 @@
 use std::ops::Bound;
 use std::sync::PoisonError;
 
+use super::super::codec;
 use super::super::error::{Damage, StoreError};
-use super::super::{Row, codec};
 use super::{Engine, Key};
 
 /// A page ends after so many bytes of values, so that a listing of large ones stays small in memory.
@@ -23,6 +23,17 @@ pub enum Order {
 
 /// A stretch of keys that ends where another value's own key begins.
 pub(in super::super) type Span = (Bound<Key>, Bound<Key>);
+
+/// What becomes of a row: made of its kind, its id and its content.
+pub type Read<T> = fn(&str, &str, &[u8]) -> T;
+
+/// Rows, and where those behind them stand.
+#[derive(Debug)]
+pub(in super::super) struct Page<T> {
+    pub(in super::super) rows: Vec<T>,
+    /// `None` at the end of the span.
+    pub(in super::super) rest: Option<Span>,
+}
 
 /// The span of a whole kind.
 pub(in super::super) fn whole(kind: &str) -> Span {
@@ -74,34 +85,36 @@ impl Engine {
     }
 
     /// Up to `limit` whole rows of a span, from its beginning in the given order.
-    pub(in super::super) fn page(
+    pub(in super::super) fn page<T>(
         &self,
         span: Span,
         limit: usize,
         order: Order,
-    ) -> Result<Vec<Row>, StoreError> {
+        read: Read<T>,
+    ) -> Result<Page<T>, StoreError> {
         let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
-        let mut found = self.guarded(|| Ok(self.db.range::<Key, _>(span)))?;
-        let mut rows: Vec<Row> = Vec::new();
-        let mut bytes = 0;
+        let mut found = self.guarded(|| Ok(self.db.range::<Key, _>(span.clone())))?;
+        let mut rows = Vec::new();
+        let (mut bytes, mut length) = (0, 0);
         let mut last: Option<sled::IVec> = None;
         while rows.len() < limit && bytes < PAGE_BYTES {
             let next =
                 || if order == Order::Ascending { found.next() } else { found.next_back() }.transpose();
             let Some((key, record)) = self.guarded(next)? else {
-                break;
+                return Ok(Page { rows, rest: None });
             };
             match codec::split_key(&key).map_err(|damage| self.damaged(&key, damage))? {
                 (head, None) => {
-                    let row = self.row(head, &record)?;
-                    bytes += row.value.len();
-                    rows.push(row);
+                    let (kind, id) = codec::kind_and_id(head).map_err(|damage| self.damaged(head, damage))?;
+                    let value = self.value(head, &record)?;
+                    length = value.len();
+                    bytes += length;
+                    rows.push(read(kind, id, &value));
                     last = Some(key);
                 }
                 // Backwards the parts come first, and the head that they belong to accounts for them.
                 (_, Some(_)) if order == Order::Descending => {}
                 (head, Some(number)) => {
-                    let length = rows.last().map_or(0, |row| row.value.len());
                     let claimed = last.as_deref() == Some(head) && length > codec::PART;
                     if !claimed {
                         return Err(self.damaged(head, Damage::StrayPart(number)));
@@ -109,11 +122,6 @@ impl Engine {
                 }
             }
         }
-        Ok(rows)
-    }
-
-    fn row(&self, head: &[u8], record: &[u8]) -> Result<Row, StoreError> {
-        let (kind, id) = codec::kind_and_id(head).map_err(|damage| self.damaged(head, damage))?;
-        Ok(Row { kind: kind.into(), id: id.into(), value: self.value(head, record)? })
+        Ok(Page { rows, rest: last.map(|last| beyond(span, &last, order)) })
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use super::super::{Options, Store, Write};
+use super::super::{Options, Row, Store, Write};
 use super::{KINDS, bytes, mix, open};
 
 const WORKER: &str = "CCAGENT_TEST_STORE_WORKER";
@@ -104,7 +104,7 @@ fn collect(
 fn check(dir: &Path, known: &mut BTreeMap<String, u64>) -> usize {
     let store = open(dir);
     let stored: BTreeMap<_, _> =
-        store.rows(KINDS).map(Result::unwrap).map(|row| ((row.kind, row.id), row.value)).collect();
+        store.rows(KINDS, Row::of).map(Result::unwrap).map(|row| ((row.kind, row.id), row.value)).collect();
     for (key, acked) in known.iter_mut() {
         let found = version(&store, key);
         // Its writer had one more under way at most.

@@ -1,7 +1,7 @@
 //! Records that were changed behind the store's back, and a store after its first failure.
 
 use super::super::error::{Damage, StoreError};
-use super::super::{Options, Store, codec};
+use super::super::{Options, Row, Store, codec};
 use super::{KINDS, bytes, chain, commit, delete, open, put};
 
 fn damage_of(error: &StoreError) -> (&str, &str, &Damage) {
@@ -19,7 +19,7 @@ fn load_after(change: impl FnOnce(&sled::Db)) -> StoreError {
         vec![put("body", "b", bytes(1, 10_000)), put("message", "m", "fine"), put("task", "t", "small")];
     commit(&store, writes).unwrap();
     change(store.engine.raw());
-    let error = store.rows(KINDS).find_map(Result::err).unwrap();
+    let error = store.rows(KINDS, Row::of).find_map(Result::err).unwrap();
     assert!(error.to_string().contains(dir.path().to_str().unwrap()), "{error}");
     error
 }
@@ -98,7 +98,7 @@ fn kinds_that_were_not_asked_for_are_not_read() {
     let store = open(dir.path());
     commit(&store, vec![put("body", "b", bytes(1, 10_000)), put("task", "t", "small")]).unwrap();
     flip(store.engine.raw(), b"body/b", 3);
-    let ids: Vec<_> = store.rows(&["task"]).map(|row| row.unwrap().id).collect();
+    let ids: Vec<_> = store.rows(&["task"], Row::of).map(|row| row.unwrap().id).collect();
     assert_eq!(ids, ["t".into()]);
 }
 
@@ -181,7 +181,7 @@ fn bits_that_rot_in_the_log_are_refused() {
         match Store::open(dir.path(), Options::new(KINDS)) {
             Err(error) => assert!(chain(&error).contains(dir.path().to_str().unwrap()), "{error}"),
             Ok(store) => {
-                let rows: Result<Vec<_>, _> = store.rows(KINDS).collect();
+                let rows: Result<Vec<_>, _> = store.rows(KINDS, Row::of).collect();
                 assert!(rows.is_err() || rows.is_ok_and(|rows| rows.len() == 10), "rot at {at} went unseen");
             }
         }

@@ -24,7 +24,7 @@ fn fill(store: &Store) {
 }
 
 fn rows(store: &Store) -> Vec<Row> {
-    let mut rows: Vec<Row> = store.rows(KINDS).map(Result::unwrap).collect();
+    let mut rows: Vec<Row> = store.rows(KINDS, Row::of).map(Result::unwrap).collect();
     rows.sort_by(|one, other| (&one.kind, &one.id).cmp(&(&other.kind, &other.id)));
     rows
 }
@@ -76,7 +76,7 @@ fn export_under_writes_is_one_instant() {
     });
     import(&dir.path().join("two"), &file).unwrap();
     let copy = open(&dir.path().join("two"));
-    let tasks = copy.rows(&["task"]).map(Result::unwrap).collect::<Vec<_>>();
+    let tasks = copy.rows(&["task"], Row::of).map(Result::unwrap).collect::<Vec<_>>();
     assert_eq!(tasks.len(), ids.len());
     assert!(tasks.iter().all(|row| row.value == tasks[0].value), "rows of two commits in one export");
     let round: u64 =

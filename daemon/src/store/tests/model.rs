@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::engine::Order;
-use super::super::{Store, Write, codec};
+use super::super::{Row, Store, Write, codec};
 use super::{KINDS, bytes, commit, delete, open, put};
 
 type Map = BTreeMap<(Box<str>, Box<str>), Vec<u8>>;
@@ -46,7 +46,7 @@ fn writes(step: &[(usize, u8, Option<usize>, u64)]) -> Vec<Write> {
 
 fn check(store: &Store, map: &Map) {
     let rows: Vec<_> =
-        store.rows(KINDS).map(Result::unwrap).map(|row| ((row.kind, row.id), row.value)).collect();
+        store.rows(KINDS, Row::of).map(Result::unwrap).map(|row| ((row.kind, row.id), row.value)).collect();
     assert_eq!(rows.len(), map.len());
     assert!(rows.into_iter().collect::<Map>() == *map, "the rows are not those of the map");
     for kind in KINDS {

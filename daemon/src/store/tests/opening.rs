@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::super::error::OpenError;
-use super::super::{Options, Store};
+use super::super::{Options, Row, Store};
 use super::{KINDS, commit, open, put};
 
 fn refusal(dir: &Path) -> OpenError {
@@ -126,7 +126,7 @@ fn first_start_that_was_cut_off_is_made_up_for() {
     std::fs::create_dir(&fresh).unwrap();
     std::fs::write(fresh.join("conf"), "torn configuration").unwrap();
     let store = open(dir.path());
-    assert_eq!(store.rows(KINDS).count(), 0);
+    assert_eq!(store.rows(KINDS, Row::of).count(), 0);
     assert!(!fresh.exists());
     assert!(store.bytes_on_disk() > 0);
 }

@@ -31,8 +31,7 @@ async fn a_conversation_that_is_too_long_goes_on_from_a_summary() {
 #[tokio::test]
 async fn a_conversation_that_is_too_long_keeps_its_newest_prompt() {
     let lab = Lab::new();
-    lab.agent("[]").await;
-    let transcript = Transcript::open(&lab.path()).await.unwrap().unwrap().transcript;
+    let transcript = lab.found().await.transcript;
     for (run, task) in ["BUILD IT", "TEST IT", "SHIP IT"].into_iter().enumerate() {
         transcript.message(&Message::user(task), vec![format!("{PROMPT}{}", run + 1)]).await.unwrap();
         let ended = lab.run(&"- say: done\n  fail: tooLong\n".repeat(2)).await;
@@ -46,8 +45,7 @@ async fn a_conversation_that_is_too_long_keeps_its_newest_prompt() {
 
 /// A conversation that a fork goes on from, and what the fork is told.
 async fn forked(lab: &Lab, turns: usize) -> usize {
-    lab.agent("[]").await;
-    let found = Transcript::open(&lab.path()).await.unwrap().unwrap();
+    let found = lab.found().await;
     let mut history = vec![Message::user("PARENT'S TASK")];
     for _ in 0..turns {
         history.push(Message::assistant(vec![Block::Text { text: "the parent says ".repeat(20) }]));
